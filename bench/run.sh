@@ -22,6 +22,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   scaling    Cadenza alone against weights, context and batch, with SVG plots
   targets    the above that have a target, one after the other, and each ratio beside what was aimed at
   speculation  drafts beside plain greedy decoding (Cadenza alone)
+  serve      the server beside llama-server, and what it costs by itself; --llama-server PROGRAM
   tokenizer  loading and encoding, beside the tokenizers library
   sampling   choosing a token, beside transformers and llama.cpp's samplers
 Of Cadenza's own parts:
@@ -82,6 +83,7 @@ bench() {
     tokenizer) needs "$build/bench/bench_tokenizer" && tokenizer ;;
     isolate) needs "$build/bench/bench_isolate" && "$build/bench/bench_isolate" ;;
     quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
+    serve) PYTHONDONTWRITEBYTECODE=1 "$python" bench/serve/paired.py "${@:2}" --build "$build" ;;
     decode | prefill | batch | load | memory | scaling | targets | speculation) beside_others "$@" ;;
     *)
         echo "bench: no benchmark '$1'; ./dev bench help lists them" >&2
@@ -90,7 +92,7 @@ bench() {
     esac
 }
 
-names=(decode prefill batch load memory scaling targets speculation tokenizer sampling kernels lua isolate quantise)
+names=(decode prefill batch load memory scaling targets speculation serve tokenizer sampling kernels lua isolate quantise)
 case ${1:-} in
 '') for name in kernels sampling lua; do bench "$name"; done ;;
 help | --help | -h) usage ;;

@@ -1,6 +1,7 @@
 # What every target is compiled with, and the switches of the build.
 option(CADENZA_TESTS "Build the tests" ON)
 set(CADENZA_SERVE "AUTO" CACHE STRING "Build the server: AUTO (where libmicrohttpd is), ON, OFF")
+set(CADENZA_DOWNLOAD "AUTO" CACHE STRING "Download models: AUTO (where libcurl is), ON, OFF")
 option(CADENZA_WERROR "Treat warnings as errors" ON)
 option(CADENZA_BENCH "Build the benchmarks" OFF)
 option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)

@@ -40,7 +40,10 @@ typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k,
     CDZ_GGUF_TYPES(ONE, __VA_ARGS__)                                                               \
     ONE(nf4, CDZ_NF4, __VA_ARGS__)                                                                 \
     ONE(fp4, CDZ_FP4, __VA_ARGS__)                                                                 \
-    ONE(int8, CDZ_INT8, __VA_ARGS__)
+    ONE(int8, CDZ_INT8, __VA_ARGS__)                                                               \
+    ONE(mxfp4, CDZ_MXFP4, __VA_ARGS__)                                                             \
+    ONE(iq4_nl, CDZ_IQ4_NL, __VA_ARGS__)                                                           \
+    ONE(iq4_xs, CDZ_IQ4_XS, __VA_ARGS__)
 
 /* Their kernels prefix_q8_0 and so on: as declarations of a function type, as entries of a table. */
 #define CDZ_TYPE_DECLARATION(name, dtype, fn, prefix) fn prefix##_##name;
@@ -117,11 +120,14 @@ typedef struct cdz_attend_query {
     float *out;        /* (head_dim) */
     size_t begin, end; /* positions seen: [begin, end) */
     const float *bias; /* bias[p] is added to the scaled score of position p; NULL: none */
+    const float *sink; /* a score at which there is no value; NULL: none */
 } cdz_attend_query;
 
 typedef struct cdz_attend {
     cdz_attend_query query[CDZ_ATTEND_QUERIES];
     size_t n_queries, head_dim;
+    size_t value_dim;      /* head_dim, or less where latents are read */
+    bool latents;          /* values are the first numbers of their keys */
     const void *base;      /* keys of block 0 for this layer and kv head; the values follow them */
     cdz_dtype type;        /* of both */
     size_t block_stride;   /* bytes from a block to the next */
@@ -137,8 +143,27 @@ typedef struct cdz_attend {
     const void *packed_base;      /* of block 0 for this layer and kv head */
     size_t packed_stride;         /* bytes from a block to the next */
     const int32_t *packed_blocks; /* of the sequence, a span each */
-    float *room;                  /* (CDZ_KV_BLOCK, head_dim) */
+    float *room;                  /* (CDZ_KV_BLOCK, head_dim); of latents too */
 } cdz_attend;
+
+/* Channels [from, from + n) of one run; at most CDZ_STATE_TILE of them. */
+enum { CDZ_STATE_TILE = 64 };
+typedef struct cdz_conv_tile {
+    const cdz_conv *how;
+    const cdz_state_run *run;
+    float *y;
+    size_t ldy;
+    const float *x;
+    size_t ldx, from, n;
+} cdz_conv_tile;
+
+/* One head of one run. */
+typedef struct cdz_recur_head {
+    const cdz_recurrence *how;
+    const cdz_state_run *run;
+    float *y;
+    size_t ldy, head;
+} cdz_recur_head;
 
 typedef struct cdz_kernel_set {
     const char *name;
@@ -175,6 +200,8 @@ typedef struct cdz_kernel_set {
     void (*scale_norm)(float *y, const float *x, const float *w, float inverse, float offset,
                        size_t n);
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
+    void (*clamped_mul)(float *y, const float *gate, const float *up, size_t n);
+    void (*xielu)(float *y, const float *x, const cdz_xielu *how, size_t n);
     void (*activate[CDZ_N_CURVES])(float *y, const float *x, size_t n);
     void (*mul)(float *y, const float *x, size_t n);                      /* y *= x */
     void (*scale)(float *x, float factor, size_t n);                      /* x *= factor */
@@ -187,6 +214,9 @@ typedef struct cdz_kernel_set {
     void (*rotate)(float *restrict a, float *restrict b, const float *cosine, const float *sine,
                    size_t n);
     void (*rotate_pairs)(float *x, const float *cosine, const float *sine, size_t n);
+
+    void (*conv)(const cdz_conv_tile *tile);
+    void (*recur)(const cdz_recur_head *head);
 
     void (*attend[CDZ_N_KV])(const cdz_attend *tile); /* by the store's type */
     void (*attend_packed)(const cdz_attend *tile);    /* float32, and a packed store beside it */

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 /* The plain types, then GGUF's block-quantised ones: blocks of 32, then of 256; then blocks of 64 of
- * bitsandbytes' types, laid out by us (ref/quant_rows.h). */
+ * bitsandbytes' types, laid out by us (ref/quant_rows.h); then types that are read and never made: GGUF's MXFP4 and IQ4 ones. */
 typedef enum cdz_dtype {
     CDZ_F32,
     CDZ_F16,
@@ -41,6 +41,10 @@ typedef enum cdz_dtype {
     CDZ_NF4 = CDZ_N_GGUF,
     CDZ_FP4,
     CDZ_INT8,
+    CDZ_N_MADE, /* cdz_quantise makes those before it */
+    CDZ_MXFP4 = CDZ_N_MADE,
+    CDZ_IQ4_NL,
+    CDZ_IQ4_XS,
     CDZ_N_DTYPES,
 } cdz_dtype;
 
@@ -50,7 +54,7 @@ size_t cdz_row_bytes(cdz_dtype dtype, size_t n); /* n: a multiple of the block *
 const char *cdz_dtype_name(cdz_dtype dtype);     /* "F32", "Q4_K" */
 
 /* A whole row of n elements, a multiple of the block, to float32, exactly; and from it, rounded as
- * the type's reference does (ref/quantise.c). Block types may lie anywhere, plain ones aligned. */
+ * the type's reference does (ref/quantise.c), to types before CDZ_N_MADE. Block types may lie anywhere, plain ones aligned. */
 void cdz_widen(cdz_dtype dtype, float *y, const void *x, size_t n);
 void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n);
 
@@ -106,18 +110,28 @@ typedef struct cdz_rope {
     bool regroup; /* interleaved pairs leave as (i, i + n_rotated/2); n_rotated <= CDZ_ROPE_REGROUP */
 } cdz_rope;
 
-/* Activation functions: gelu by the error function, by tanh (gelu_new, gelu_pytorch_tanh), relu
- * and silu. */
+/* Activation functions: gelu by the error function, by tanh (gelu_new, gelu_pytorch_tanh), relu,
+ * silu and the sigmoid. */
 typedef enum cdz_curve {
     CDZ_CURVE_GELU,
     CDZ_CURVE_GELU_TANH,
     CDZ_CURVE_RELU,
     CDZ_CURVE_SILU,
+    CDZ_CURVE_SIGMOID,
     CDZ_N_CURVES
 } cdz_curve;
 
 /* The matrices of an expert. */
 enum { CDZ_EXPERT_GATE, CDZ_EXPERT_UP, CDZ_EXPERT_DOWN, CDZ_EXPERT_PARTS };
+
+/* What gates by clamped numbers, as gpt_oss does it (ref/rows.h). */
+#define CDZ_CLAMP_AT    7.0f
+#define CDZ_CLAMP_SLOPE 1.702f
+
+/* y = above x^2 + both x where x > 0, else below (e^x - 1 - x) + both x. */
+typedef struct cdz_xielu {
+    float above, below, both;
+} cdz_xielu;
 
 /* A layer's experts: n feed-forwards down(curve(gate) * up), or down(curve(up)), without biases. Gates are of one type and
  * shape, and so are ups and downs. */
@@ -142,6 +156,9 @@ typedef struct cdz_kv_shape {
     /* One before CDZ_N_KV: keys and values are rounded to it when written, and widened when read. Q8_0: by blocks along
      * head_dim, a multiple of 32. */
     cdz_dtype type;
+    /* Values are the first so many numbers of their keys, and only keys are kept: latents (MLA), of a plain type. 0: values
+     * are as long as keys. */
+    size_t value_dim;
 } cdz_kv_shape;
 
 /* How a packed store keeps what a plain one held: numbers in groups, each a whole number of `bits` bits and two float32 of its
@@ -197,6 +214,9 @@ typedef struct cdz_attention {
     float scale;     /* of the scores */
     float soft_cap;  /* of the scaled and biased scores; 0: none */
     uint32_t window; /* 0: everything */
+    /* (n_heads) a score more of each head, neither scaled nor capped, at which there is no value. Memory of the host, like
+     * weights read until sync. NULL: none. */
+    const float *sinks;
     /* Added to scaled scores by distance: head h's for key position k and query position q is
      * bias[h * bias_stride + bias_zero + k - q]. Like weights: read until sync. NULL: none. */
     const float *bias;
@@ -206,6 +226,48 @@ typedef struct cdz_attention {
     const cdz_kv *packed;
     const int32_t *const *packed_blocks;
 } cdz_attention;
+
+/* Recurrent layers. What a sequence has of them lies in memory of the host: for each of its layers a window, the newest inputs
+ * of a convolution, oldest first, and for each head a matrix. The rows of a pass that are one sequence's stand together, in the
+ * order of their positions, and run one after the other: the recurrence itself, never a form that takes several at once. So what
+ * a row gives, and what it leaves behind, hangs on the rows before it alone, however a sequence was cut into passes. */
+typedef struct cdz_state_run {
+    uint32_t first, n; /* rows [first, first + n) of the call */
+    float *state;      /* of the layer; what it held is as if there had been rows before */
+} cdz_state_run;
+
+enum { CDZ_CONV_TAPS_MOST = 16 };
+
+/* A causal convolution of each channel by itself: with u the input, times in_gate,
+ * y[t] = f(sum of w[j] * u[t - taps + 1 + j], j ascending by fused multiply-add from +0, plus bias) times out_gate; f is silu or
+ * nothing. A run's state is (taps - 1, channels). */
+typedef struct cdz_conv {
+    size_t channels, taps; /* taps from 2 to CDZ_CONV_TAPS_MOST */
+    const float *w;        /* (taps, channels), host memory; the last one meets the newest input */
+    const float *bias;     /* (channels), or NULL */
+    const float *in_gate, *out_gate; /* (m, channels), as x lies; or NULL */
+    bool silu;
+} cdz_conv;
+
+enum { CDZ_STATE_CHAINS = 4 };
+
+/* A head's state S (rows, columns), by k and q (rows) of its group, v (columns), a and b:
+ *   t = softplus(a + shift), at least low and at most high;  e = exp(rate * t)
+ *   S *= e;  d = t * v, or where it corrects d = (v - S^T k) * sigmoid(b);  S += k d^T;  y = S^T q (+ skip * v)
+ * Sums over rows are CDZ_STATE_CHAINS chains, chain i % CDZ_STATE_CHAINS takes row i, ascending by fused multiply-add from +0, then
+ * (0 + 1) + (2 + 3); S += and the last sum are fused multiply-adds. A run's state is (heads, rows, columns). */
+typedef struct cdz_recurrence {
+    size_t heads, groups, rows, columns; /* groups divide heads */
+    bool corrects;                       /* the delta rule */
+    bool groups_alternate;            /* head h's group is h % groups, not h / (heads / groups) */
+    const float *rate, *shift, *skip; /* (heads), host memory; skip may be NULL */
+    float low, high;
+    const float *k, *q; /* (m, groups * rows), each ldk apart */
+    size_t ldk;
+    const float *v; /* (m, heads * columns) */
+    size_t ldv;
+    const float *a, *b; /* (m, heads), one after the other; b where it corrects */
+} cdz_recurrence;
 
 /* The best of one row of scores. Asked: how many, and where to; told: all scores that are not below `low`, by rising index.
  * In host memory, all of it. */
@@ -278,7 +340,11 @@ typedef struct cdz_backend_api {
 
     /* May a weight of this type be in the forms for int8 activations? [any thread] */
     bool (*takes_int8)(const cdz_backend *b, cdz_dtype dtype);
-    bool takes_bf16; /* the form for activations in bf16 */
+    bool takes_bf16;    /* the form for activations in bf16 */
+    bool takes_sinks;   /* cdz_attention.sinks */
+    bool takes_latents; /* cdz_kv_shape.value_dim */
+    /* May a weight be of this type? NULL: of every one before CDZ_N_MADE. [any thread] */
+    bool (*takes_type)(const cdz_backend *b, cdz_dtype dtype);
     /* cdz_to_panels of n rows, a multiple of CDZ_PANEL_ROWS, that lie one after the other, of a type that takes_int8. The
      * pointer is NULL where there is none. */
     void (*to_panels)(cdz_backend *b, cdz_dtype dtype, void *to, const void *rows, size_t n,
@@ -306,6 +372,12 @@ typedef struct cdz_backend_api {
     /* y = curve(gate) * up; up NULL: y = curve(gate) */
     void (*activate)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                      size_t ldg, size_t m, size_t n, cdz_curve curve);
+    /* y = (min(up, 7) and at least -7, + 1) * (g * sigmoid(1.702 g)), g = min(gate, 7). NULL: the backend has none. */
+    void (*clamped_mul)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                        size_t ldg, size_t m, size_t n);
+    /* As cdz_xielu says. NULL: the backend has none. */
+    void (*xielu)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                  size_t n, const cdz_xielu *how);
     /* y += x */
     void (*add)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                 size_t n);
@@ -343,7 +415,12 @@ typedef struct cdz_backend_api {
     size_t (*kv_block_bytes)(cdz_backend *b, const cdz_kv_shape *shape);
     /* A whole block, all layers. */
     void (*kv_copy)(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);
-    /* Stores keys and values (m, n_kv_heads * head_dim) of one layer at their rows' positions. */
+    /* A whole block of a plain store as bytes, as many as kv_block_bytes says: into the host's memory, and back from what a
+     * backend of the same name and build has read out of a store of the same shape. NULL, both: it cannot be had. */
+    void (*kv_read)(cdz_backend *b, const cdz_kv *kv, int32_t block, void *to);
+    void (*kv_restore)(cdz_backend *b, cdz_kv *kv, int32_t block, const void *from);
+    /* Stores keys and values (m, n_kv_heads * head_dim) of one layer at their rows' positions; v NULL where keys hold the
+     * values. */
     void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                      const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
     /* A packed store beside a plain one of this shape in float32, a span a block; NULL: out of memory. kv_destroy ends it.
@@ -355,7 +432,7 @@ typedef struct cdz_backend_api {
     /* After kv_write of these rows: packs the spans of this layer that end with one of them. */
     void (*kv_pack)(cdz_backend *b, cdz_kv *packed, const cdz_kv *kv, size_t layer,
                     const cdz_kv_row *rows, const int32_t *const *packed_blocks, size_t m);
-    /* out and q (m, n_heads * head_dim); grouped-query: query head h reads kv head h / (n_heads
+    /* out and q (m, n_heads * head_dim), out (m, n_heads * value_dim) where the shape has that; grouped-query: query head h reads kv head h / (n_heads
      * / n_kv_heads). Scores are q.k * scale + bias, drawn into (-soft_cap, soft_cap) unless that is
      * 0; softmax as in ref_attention.c, by absolute position. Rows of one sequence that stand
      * together and share the pointer to its blocks are computed together. */
@@ -368,6 +445,14 @@ typedef struct cdz_backend_api {
     void (*attention_weights)(cdz_backend *b, float *out, size_t ldo, const float *q,
                               const cdz_kv *kv, size_t layer, const cdz_kv_row *row,
                               const cdz_attention *how);
+
+    /* y (m, channels) of x, m the rows of all runs; y lies apart from x. The next two are NULL where there are no recurrent
+     * layers. */
+    void (*conv)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx,
+                 const cdz_state_run *runs, size_t n_runs, const cdz_conv *how);
+    /* y (m, heads * columns), apart from what is read. */
+    void (*recur)(cdz_backend *b, float *y, size_t ldy, const cdz_state_run *runs, size_t n_runs,
+                  const cdz_recurrence *how);
 
     /* Runs task(arg, i) for i in [0, n) on the backend's threads; used for row-wise native
      * processors. */

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Prints facts about the structure of the code, each as one line or a short list: circles of rooms, floors, functions,
-structs, guarded calls, asserts, comments, names. Nothing is built. With names of facts, prints those alone:
+structs, guarded calls, asserts, comments, names. Nothing is built.
 
     tools/house.py            all of them
     tools/house.py functions  one
-"""
+    tools/house.py hold FILE  none: which of the file's limits the code does not keep (tools/lint/house.txt)
+
+A fact returns its figures by name; those of the file are compared."""
 import collections
+import contextlib
+import io
 import re
 import statistics
 import subprocess
@@ -69,6 +73,7 @@ def circles():
         if room not in index:
             visit(room)
     print(f'circles of rooms: {len(found)}', *(' '.join(c) for c in found), sep='\n  ' if found else '')
+    return {'circles of rooms': len(found)}
 
 
 def floors():
@@ -78,11 +83,12 @@ def floors():
     print(f'includes that go up a floor: {len(up)}; files of the program that look past cadenza.h: {listed}')
     for line in up:
         print('  ' + line)
+    return {'includes that go up a floor': len(up), 'files that look past cadenza.h': listed}
 
 
 def functions():
     lengths = []
-    for where in ('host', 'kernels', 'processors', 'strategies', 'drafters', 'plugins'):
+    for where in ('host', 'kernels', 'processors', 'strategies', 'drafters', 'schedulers', 'plugins'):
         for path in files(where, '.c'):
             lines = bare(text(path)).split('\n')
             start = None
@@ -95,6 +101,8 @@ def functions():
     n = sorted(length for length, _ in lengths)
     print(f'functions: {len(n)}; lines: median {statistics.median(n):.0f}, nine in ten up to {n[len(n) * 9 // 10]}, '
           f'longest {max(lengths)[0]} ({max(lengths)[1]})')
+    return {'lines of half of the functions': statistics.median(n), 'lines of nine in ten functions': n[len(n) * 9 // 10],
+            'lines of the longest function': max(lengths)[0]}
 
 
 def structs():
@@ -107,35 +115,51 @@ def structs():
     print('structs of most fields:')
     for n, struct, path in sorted(sizes, reverse=True)[:5]:
         print(f'  {n:3} {struct} ({path})')
+    return {'fields of the largest struct': max(sizes)[0]}
 
 
 def guards():
     run = subprocess.run([ROOT / 'tools/lint/door.sh'], capture_output=True, text=True)
     door = sum(text(p).count('cdz_call_enter(') for p in files('host/call', '.h'))
-    print(f'calls of plugins outside of the door: {len(run.stdout.splitlines())}; functions of the door: {door}')
+    outside = len(run.stdout.splitlines())
+    print(f'calls of plugins outside of the door: {outside}; functions of the door: {door}')
+    return {'calls of plugins outside of the door': outside, 'functions of the door': door}
 
 
 def asserts():
     n = sum(len(re.findall(r'\bcdz_assert\w*\(', bare(text(p)))) for p in files('host', '.c'))
     fixed = sum(text(p).count('_Static_assert(') for w in ('host', 'kernels', 'sdk') for p in files(w, '.c', '.h'))
     print(f'asserts: {n}, static ones: {fixed}')
+    return {'asserts': n, 'static asserts': fixed}
+
+
+def commented(path):
+    """Lines that are not empty, and those of them that have a comment."""
+    lines = with_comment = 0
+    inside = False
+    for line in filter(str.strip, text(path).split('\n')):
+        inside_before = inside
+        inside = line.rfind('/*') > line.rfind('*/') or (inside and '*/' not in line)
+        lines += 1
+        with_comment += inside_before or '/*' in line or '//' in line
+    return lines, with_comment
 
 
 def comments():
+    """Generated tables do not count."""
     print('comments, share of lines that have one:')
-    for where in ('sdk', 'host', 'kernels', 'processors', 'strategies', 'drafters', 'plugins', 'tests'):
+    ours = [0, 0]
+    for where in ('sdk', 'host', 'kernels', 'processors', 'strategies', 'drafters', 'schedulers', 'plugins', 'tests'):
         for suffix in ('.h', '.c'):
-            lines = commented = 0
-            for path in files(where, suffix):
-                source = text(path).split('\n')
-                inside = False
-                for line in source:
-                    inside_before = inside
-                    inside = line.rfind('/*') > line.rfind('*/') or (inside and '*/' not in line)
-                    lines += bool(line.strip())
-                    commented += bool(line.strip()) and (inside_before or '/*' in line or '//' in line)
+            counts = [commented(path) for path in files(where, suffix) if path.parent.name != 'tables']
+            lines, with_comment = (sum(column) for column in zip(*counts)) if counts else (0, 0)
             if lines:
-                print(f'  {where}/*{suffix}: {100 * commented / lines:.1f} % of {lines}')
+                print(f'  {where}/*{suffix}: {100 * with_comment / lines:.1f} % of {lines}')
+            if where != 'tests':
+                ours = [ours[0] + lines, ours[1] + with_comment]
+    share = 100 * ours[1] / ours[0]
+    print(f'  all of them but tests: {share:.1f} % of {ours[0]}')
+    return {'percent of lines with a comment': share}
 
 
 def names():
@@ -156,6 +180,7 @@ def names():
     print(f'include guards that are not the path: {len(wrong)}')
     stems = collections.Counter(p.name for p in files('host', '.c', '.h'))
     print(f'file names of host/ that occur twice or more: {sum(n > 1 for n in stems.values())}')
+    return {'type names with two meanings': len(twice), 'include guards that are not the path': len(wrong)}
 
 
 def arguments():
@@ -165,12 +190,31 @@ def arguments():
             for match in re.finditer(r'^[a-z][\w *]*\b(\w+)\(([^()]*)\)\n\{', bare(text(path)), re.M):
                 many[where] += match.group(2).count(',') + 1 >= 8
     print('functions of eight arguments and more: ' + ', '.join(f'{n} in {w}/' for w, n in sorted(many.items())))
+    return {f'functions of eight arguments in {where}': n for where, n in many.items()}
 
 
 FACTS = {f.__name__: f for f in (circles, floors, functions, arguments, structs, guards, asserts, comments, names)}
 
 
+def broken(page):
+    """Limits of the page, "figure | at most | 3", that the code does not keep, each as a sentence."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        figures = {name: figure for fact in FACTS.values() for name, figure in fact().items()}
+    said = []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith('#'):
+            continue
+        name, kind, limit = (part.strip() for part in line.split('|'))
+        if name not in figures or kind not in ('at most', 'at least'):
+            said.append(f'{page}:{number}: no limit of a figure: {line}')
+        elif (figures[name] > float(limit)) if kind == 'at most' else (figures[name] < float(limit)):
+            said.append(f'{page}:{number}: {name}: {figures[name]:g}, expected {kind} {limit}')
+    return said
+
+
 def main():
+    if sys.argv[1:2] == ['hold'] and len(sys.argv) == 3:
+        sys.exit('\n'.join(broken(Path(sys.argv[2]))) or 0)
     wanted = sys.argv[1:] or list(FACTS)
     for fact in wanted:
         if fact not in FACTS:

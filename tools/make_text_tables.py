@@ -51,11 +51,11 @@ def main():
     rows = sorted(ends(r) + (i + 1,) for i, ranges in enumerate(scripts) for r in ranges)
     out.append(f"static const cdz_script_range scripts[] = {{\n{c_rows(rows)}\n}};\n"
                "const cdz_script_range *const cdz_scripts = scripts;\n"
-               "const size_t cdz_n_scripts = sizeof scripts / sizeof *scripts;\n")
+               "const size_t cdz_scripts_n = sizeof scripts / sizeof *scripts;\n")
     rows = sorted((int(k, 16), ord(v)) for k, v in classes["lowercase"].items() if len(v) == 1)
     out.append(f"static const cdz_lower_pair lower[] = {{\n{c_rows(rows)}\n}};\n"
                "const cdz_lower_pair *const cdz_lower_pairs = lower;\n"
-               "const size_t cdz_n_lower_pairs = sizeof lower / sizeof *lower;\n")
+               "const size_t cdz_lower_pairs_n = sizeof lower / sizeof *lower;\n")
     open(sys.argv[1] if len(sys.argv) > 1 else OUT, "w", encoding="utf-8").write("\n".join(out))
 
 

@@ -148,7 +148,7 @@ static float *activations(model *m, size_t columns)
 /* A store for n sequences of `length` positions. False: the device has no room for it. */
 static bool make_store(model *m, size_t n, size_t length, cdz_dtype kv_type)
 {
-    const cdz_kv_shape shape = {m->s->layers, m->s->kv_heads, m->s->dim, kv_type};
+    const cdz_kv_shape shape = {m->s->layers, m->s->kv_heads, m->s->dim, kv_type, 0};
     size_t left, total;
     m->b->api->memory(m->b, &left, &total);
     m->blocks_each = length / CDZ_KV_BLOCK + 1;

@@ -143,7 +143,7 @@ static void run_attention(void *arg)
 static void bench_attention(cdz_backend *b, cdz_dtype type)
 {
     enum { LAYERS = 24, BLOCKS = 4096 / CDZ_KV_BLOCK, PROMPT = 512 };
-    const cdz_kv_shape shape = {LAYERS, 2, 64, type};
+    const cdz_kv_shape shape = {LAYERS, 2, 64, type, 0};
     const char *name = cdz_dtype_name(type);
     cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
     int32_t blocks[BLOCKS];
@@ -185,7 +185,7 @@ static void bench_packed(cdz_backend *b)
         {4, false, {64, 1}, {64, 1}, 128},
         {8, true, {1, 64}, {1, 64}, 128},
     };
-    const cdz_kv_shape shape = {LAYERS, 2, 64, CDZ_F32};
+    const cdz_kv_shape shape = {LAYERS, 2, 64, CDZ_F32, 0};
     cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
     int32_t blocks[BLOCKS];
     float *q = b->api->alloc(b, 896 * sizeof *q), *out = b->api->alloc(b, 896 * sizeof *q);

@@ -32,7 +32,7 @@ typedef struct answer {
     uint32_t sum;
 } answer;
 
-static answer encode_all(const cdz_tokenizer *tok, cdz_token_scratch *scratch, const char *text,
+static answer encode_all(const cdz_tokenizer *tok, cdz_tokenizer_scratch *scratch, const char *text,
                          size_t len)
 {
     cdz_encoding e = {0};
@@ -78,14 +78,14 @@ int main(int argc, char **argv)
     must(cdz_file_read(path, (size_t)1 << 30, &text, &len, &err), &err);
     cdz_tokenizer *tok = load(argv[1], &load_ms);
     for (int i = 0; i < ROUNDS; i++) {
-        cdz_token_scratch *scratch = cdz_token_scratch_new();
+        cdz_tokenizer_scratch *scratch = cdz_tokenizer_scratch_new();
         double start = cdz_now_s();
         a = encode_all(tok, scratch, text, len);
         cold[i] = (double)len * 1e-6 / (cdz_now_s() - start);
         start = cdz_now_s();
         encode_all(tok, scratch, text, len);
         warm[i] = (double)len * 1e-6 / (cdz_now_s() - start);
-        cdz_token_scratch_free(scratch);
+        cdz_tokenizer_scratch_free(scratch);
     }
     printf("load_ms %.1f\ncold_mb_s %.2f\nwarm_mb_s %.2f\nids %zu\nsum %" PRIu32 "\n", load_ms,
            cdz_bench_median(cold, ROUNDS), cdz_bench_median(warm, ROUNDS), a.n_ids, a.sum);

@@ -7,15 +7,24 @@
 
 #include "base/mutex.h"
 #include "prepare/prepare.h"
+#include "run/loop/own.h"
 
 typedef struct cdz_entry_request cdz_entry_request; /* one submitted request (requests.c) */
 typedef struct cdz_queued_event cdz_queued_event;   /* an event waiting for cdz_poll (requests.c) */
+
+/* The scheduler that the runtime has, and its parameters (scheduling.c). Zeroed: none. */
+typedef struct cdz_scheduling {
+    cdz_plugin_ref plugin;
+    cdz_arena arena;
+    const void *params;
+} cdz_scheduling;
 
 struct cdz_runtime {
     bool guards_files; /* cdz_guard_begin was called */
     cdz_registry *registry;
     cdz_engine *engine;
-    cdz_pipeline *hf; /* the profile as it is, for requests without a pipeline */
+    cdz_scheduling scheduling; /* stays while the engine runs */
+    cdz_pipeline *hf;          /* the profile as it is, for requests without a pipeline */
 
     cdz_mutex lock; /* guards what follows; never held while calling the engine or a callback */
     pthread_cond_t changed;
@@ -24,6 +33,7 @@ struct cdz_runtime {
     cdz_queued_event *events, **events_end; /* oldest first */
     cdz_queued_event *polled;               /* what the last cdz_poll lent out */
     bool stopped;                           /* cdz_drain: no more requests */
+    cdz_own_plugin *own;                    /* plugins of the program (own.c) */
     cdz_stats ended;                        /* what requests that have ended add up to */
 };
 
@@ -45,7 +55,7 @@ struct cdz_result {
     uint32_t keep_top; /* columns of the recorded best entries */
     cdz_buf *texts;    /* n_rows: new text without special tokens */
     char *json;        /* made when first asked for */
-    char *detect;      /* the job's order to look for a watermark, or NULL */
+    char *detect;      /* the call's order to look for a watermark, or NULL */
     char *name;        /* the request's, or NULL */
     uint64_t seed;
     bool healed;     /* the prompts are the healed ones */
@@ -64,9 +74,13 @@ const struct cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime);
 const struct cdz_backend *cdz_runtime_device(const cdz_runtime *runtime);
 
 void cdz_model_retain(cdz_model *model); /* cdz_model_close lets go */
+/* A model of these weights, which it owns from now on, also on failure (runtime.c). folder: what it was opened from, or NULL;
+ * tokenizes: its tokenizer is there too. */
+cdz_status cdz_model_of_weights(cdz_runtime *runtime, const char *folder, bool tokenizes,
+                                cdz_weights *weights, cdz_model **out, cdz_error *err);
 
 /* Takes the outcome. NULL when memory is out (the outcome is freed). */
-cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_job *job,
+cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_prepared *call,
                               const cdz_record_spec *record);
 
 /* Puts a call's result after those before it: *first is the first of them or NULL. False: memory is out. */
@@ -115,8 +129,8 @@ typedef struct cdz_scored_text {
 cdz_status cdz_score_result(cdz_runtime *runtime, cdz_model *model, const cdz_scored_text *text,
                             cdz_result **out, cdz_error *err);
 /* result_json.c: a place's n likeliest tokens as JSON; sum is taken off their values. */
-void cdz_write_alternatives(const cdz_run_model *model, const int32_t *ids, const float *values,
-                            uint32_t n, float sum, cdz_buf *out);
+void cdz_result_write_alternatives(const cdz_run_model *model, const int32_t *ids,
+                                   const float *values, uint32_t n, float sum, cdz_buf *out);
 /* Columns of tables of tokens: the longest sequence of a search, else the steps. */
 uint32_t cdz_result_n_columns(const cdz_result *result);
 /* Of the token that a row took at a step at which it was running: NAN when it was not recorded. */
@@ -126,7 +140,11 @@ float cdz_result_taken(const cdz_result *result, uint32_t row, uint32_t step, cd
 void cdz_result_write_json(const cdz_result *result, cdz_buf *out);
 
 /* A model's facts as a JSON object (model_info.c). */
-void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out);
+void cdz_model_write_facts(const cdz_weights *weights, cdz_buf *out);
+
+/* Finds the scheduler that the options name, and fills its parameters; with the registry open. Closed in either case. */
+cdz_status cdz_scheduling_open(cdz_runtime *runtime, const cdz_options *options, cdz_error *err);
+void cdz_scheduling_close(cdz_scheduling *scheduling);
 
 /* cdz_pipeline_load for a file that a request document alone names (plug/consent.h). */
 cdz_status cdz_pipeline_load_for_request(cdz_runtime *runtime, const char *file, cdz_pipeline **out,

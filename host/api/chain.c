@@ -6,8 +6,8 @@
 
 #include "api/entry.h"
 
-static const char *const call_fields[] = {"append_ids",     "prompt", "prompt_ids",
-                                          "attention_mask", "kwargs", "seed"};
+static const char *const call_fields[] = {"append_ids", "prompt",   "prompt_ids", "attention_mask",
+                                          "kwargs",     "sections", "seed"};
 enum { N_FIELDS = sizeof call_fields / sizeof call_fields[0], MAX_CALLS = 1000 };
 
 static bool is_field(const char *name)
@@ -96,11 +96,11 @@ static cdz_status read_append(cdz_entry_request *req, const cdz_result *last, co
                        "answer could continue; give prompt_ids and decoder_input_ids");
     const cdz_prepare_input in = {.model = req->model, .document = &document};
     CDZ_TRY(cdz_prompt_rows_read(&in, &req->chain.arena, out, err));
-    if (last->outcome->n_rows % req->job->n_prompts)
+    if (last->outcome->n_rows % req->call.job->n_prompts)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "request: \"append_ids\": the call before gave %u sequences for %u prompts; "
                        "which continues which prompt is not known",
-                       last->outcome->n_rows, req->job->n_prompts);
+                       last->outcome->n_rows, req->call.job->n_prompts);
     if (out->n == last->outcome->n_rows) return CDZ_OK;
     return cdz_err(err, CDZ_E_USAGE,
                    "request: \"append_ids\" has %u rows; the call before gave %u sequences", out->n,
@@ -111,7 +111,7 @@ static cdz_status read_append(cdz_entry_request *req, const cdz_result *last, co
 static cdz_status join_row(cdz_entry_request *req, const cdz_result *last, uint32_t r,
                            cdz_prompt_rows *rows, cdz_error *err)
 {
-    const cdz_job *job = req->job;
+    const cdz_job *job = req->call.job;
     const cdz_outcome_row *before = &last->outcome->rows[r];
     const uint8_t *mask = job->rows[r / (last->outcome->n_rows / job->n_prompts)].mask;
     const uint32_t len = before->len + rows->lens[r];
@@ -210,7 +210,7 @@ static cdz_status call_document(cdz_entry_request *req, const cdz_result *last,
     return same_assistant(req, last, out, err);
 }
 
-cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz_job **out,
+cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz_prepared *out,
                              cdz_error *err)
 {
     cdz_chain *chain = &req->chain;
@@ -218,7 +218,7 @@ cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz
     const bool continues = cdz_chain_continues(chain);
     cdz_prompt_rows rows = {0};
     cdz_json document;
-    if (continues && req->job->n_embeds)
+    if (continues && req->call.job->n_embeds)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "calls[%u]: \"append_ids\" cannot continue a prompt of embeddings",
                        chain->next);
@@ -235,7 +235,7 @@ cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz
         .rows = continues ? &rows : NULL,
         .past = continues ? last->outcome->kept : NULL,
         .keep_cache = req->keep_cache || cdz_chain_continues(chain),
-        .deadline_s = req->job->deadline_s,
+        .deadline_s = req->call.job->deadline_s,
     };
     const cdz_status status = cdz_prepare_job(&in, out, &req->record, err);
     return status == CDZ_OK ? CDZ_OK : cdz_err_prefix(err, "calls[%u]", chain->next - 1);

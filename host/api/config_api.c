@@ -79,8 +79,8 @@ static cdz_status read_folder(cdz_config *config, const char *folder, cdz_json *
         return cdz_err(err, CDZ_E_NOT_FOUND,
                        "%s: neither generation_config.json nor config.json is there", folder);
     config->derived = !has_own;
-    return cdz_model_generation(has_own ? &own : NULL, has_model ? &model : NULL, &config->arena,
-                                out, err);
+    return cdz_generation_of_model(has_own ? &own : NULL, has_model ? &model : NULL, &config->arena,
+                                   out, err);
 }
 
 static cdz_status take_members(cdz_config *config, const cdz_json *object, const char *path,
@@ -118,7 +118,7 @@ static cdz_status read_model(cdz_config *config, const char *path, cdz_error *er
     if (model.type != CDZ_JSON_OBJECT)
         return cdz_err(err, CDZ_E_INPUT, "%s: holds %s, expected an object", config->path,
                        cdz_json_type_name(&model));
-    CDZ_TRY(cdz_model_generation(NULL, &model, &config->arena, &object, err));
+    CDZ_TRY(cdz_generation_of_model(NULL, &model, &config->arena, &object, err));
     return take_members(config, &object, config->path, err);
 }
 
@@ -248,7 +248,7 @@ cdz_status cdz_config_mode(const cdz_config *config, bool has_assistant, const c
     };
     cdz_arena arena = {0};
     cdz_resolution res;
-    const cdz_status status = cdz_config_resolve(config, &arena, &res, err);
+    const cdz_status status = cdz_resolve_config(config, &arena, &res, err);
     if (status == CDZ_OK) {
         /* The default is filled in by generate(), not by the config. */
         if (find(config, "top_k") == config->n) res.generation.top_k.set = false;
@@ -289,7 +289,7 @@ cdz_status cdz_config_validate(const cdz_config *config, bool strict, char **rep
     cdz_resolution res;
     cdz_buf out = {0}, names = {0};
     cdz_buf_puts(&out, "");
-    cdz_status status = cdz_config_resolve(config, &arena, &res, err);
+    cdz_status status = cdz_resolve_config(config, &arena, &res, err);
     if (status == CDZ_OK) {
         list_unknown(config, &out);
         list_minor(&res, &names);
@@ -331,7 +331,7 @@ static void write_all(const cdz_resolution *res, cdz_buf *out)
 static void write_set(const cdz_config *config, cdz_buf *out)
 {
     const cdz_json object = {.type = CDZ_JSON_OBJECT, .len = config->n, .members = config->members};
-    cdz_config_write_pretty(&object, 0, out);
+    cdz_generation_write_pretty(&object, 0, out);
     cdz_buf_putc(out, '\n');
 }
 
@@ -340,7 +340,7 @@ cdz_status cdz_config_json(const cdz_config *config, bool all, char **json, cdz_
     cdz_arena arena = {0};
     cdz_resolution res;
     cdz_buf out = {0};
-    cdz_status status = all ? cdz_config_resolve(config, &arena, &res, err) : CDZ_OK;
+    cdz_status status = all ? cdz_resolve_config(config, &arena, &res, err) : CDZ_OK;
     if (status == CDZ_OK && all) write_all(&res, &out);
     if (status == CDZ_OK && !all) write_set(config, &out);
     cdz_arena_free(&arena);

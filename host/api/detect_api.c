@@ -31,19 +31,19 @@ static cdz_status detect(const cdz_model *model, const cdz_detect_options *o, co
 {
     cdz_buf order = {0};
     cdz_json read;
-    cdz_detect_input in = {.rows = &ids,
-                           .lens = &n,
-                           .n_rows = 1,
-                           .n_vocab = cdz_run_model_weights(model->run)->arch.n_vocab};
+    cdz_detection_input in = {.rows = &ids,
+                              .lens = &n,
+                              .n_rows = 1,
+                              .n_vocab = cdz_run_model_weights(model->run)->arch.n_vocab};
     cdz_watermark watermark;
     CDZ_TRY(read_settings(model, o, arena, plan, &watermark, err));
-    cdz_detect_order(&watermark, o->z_threshold != 0 ? o->z_threshold : 3.0, o->detector,
-                     &model->generation, &order);
+    cdz_detection_order(&watermark, o->z_threshold != 0 ? o->z_threshold : 3.0, o->detector,
+                        &model->generation, &order);
     cdz_status status =
         order.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark")
                      : cdz_json_parse(order.data, order.len, "detect", NULL, arena, &read, err);
-    if (status == CDZ_OK) status = cdz_detect_read(&read, arena, &in, err);
-    if (status == CDZ_OK) status = cdz_detect_write_json(&in, out, err);
+    if (status == CDZ_OK) status = cdz_detection_read(&read, arena, &in, err);
+    if (status == CDZ_OK) status = cdz_detection_write_json(&in, out, err);
     cdz_buf_free(&order);
     return status;
 }

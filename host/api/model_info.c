@@ -16,7 +16,7 @@ static void add_number(cdz_buf *out, const char *name, uint64_t value)
     cdz_buf_printf(out, "%s\"%s\": %llu", out->len > 1 ? ", " : "", name, (unsigned long long)value);
 }
 
-void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out)
+void cdz_model_write_facts(const cdz_weights *weights, cdz_buf *out)
 {
     const cdz_arch *a = cdz_weights_arch(weights);
     const cdz_weights_facts *f = &weights->facts;
@@ -47,13 +47,14 @@ void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out)
         add_number(out, "bf16_activation_bytes", f->bf16_activation_bytes);
     if (f->panel_bytes) add_number(out, "panel_bytes", f->panel_bytes);
     add_number(out, "kv_bytes_per_token", f->kv_bytes_per_token);
+    if (f->state_bytes) add_number(out, "state_bytes", f->state_bytes);
     cdz_buf_printf(out, ", \"tied\": %s}", weights->tied ? "true" : "false");
 }
 
 char *cdz_model_info_json(const cdz_model *model)
 {
     cdz_buf out = {0};
-    cdz_weights_write_json(cdz_run_model_weights(model->run), &out);
+    cdz_model_write_facts(cdz_run_model_weights(model->run), &out);
     if (!out.failed) return out.data;
     cdz_buf_free(&out);
     return NULL;

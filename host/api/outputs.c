@@ -1,4 +1,6 @@
-/* outputs.c - the tensors of a result: scores, logits, attentions and hidden states of each step, kind by kind. */
+/* outputs.c - the tensors of a result: scores, logits, attentions and hidden states of each step, kind by kind.
+ *
+ * Owns nothing: it says which there are, by transformers' names, and where they lie in the outcome. */
 #include <inttypes.h>
 #include <stdio.h>
 

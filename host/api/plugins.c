@@ -1,4 +1,6 @@
-/* plugins.c - which loaders are linked in, and what is loaded at once. */
+/* plugins.c - which loaders are linked in, and what is loaded at once.
+ *
+ * The one place that puts the Lua host into a registry, so that whoever opens one, engine, kit or command, has the same. */
 #include "api/plugins.h"
 
 #include "base/environment.h"

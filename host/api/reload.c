@@ -1,4 +1,7 @@
-/* reload.c - a pipeline read again: tried on a made-up row, then adopted, or refused and the old one goes on. */
+/* reload.c - a pipeline read again: tried on a made-up row, then adopted, or refused and the old one goes on.
+ *
+ * Owns: the order of these steps, one reload of a pipeline at a time. Not: when (reloader.c), editions (config/editions.c),
+ * what running requests make of it (run/loop/renew.c). Thread: [any]. */
 #include "api/api.h"
 #include "run/stages/dry_run.h"
 

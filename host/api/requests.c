@@ -3,17 +3,19 @@
  * A request lives in the runtime's list from submit until its result is taken by cdz_wait or dropped by cdz_evict.
  * The engine thread reports through on_tokens and on_done; the runtime's lock is never held across a callback. */
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "api/entry.h"
-#include "base/guard.h"
 
 struct cdz_queued_event {
     cdz_queued_event *next;
     cdz_event event;
-    int32_t *ids;
+    int32_t *ids, *leaders;
+    float *logprobs, *leader_logprobs;
     char text[]; /* the event's text */
 };
 
@@ -33,7 +35,12 @@ static void free_request(cdz_entry_request *req)
     if (!req) return;
     free_streams(req);
     cdz_buf_free(&req->streamed);
-    cdz_job_free(req->waiting);
+    free(req->request_id);
+    free(req->traceparent);
+    free(req->values);
+    free(req->leaders);
+    free(req->leader_values);
+    cdz_job_free(req->waiting.job);
     cdz_chain_free(&req->chain);
     cdz_result_free(req->result);
     if (req->model) cdz_run_model_release(req->model);
@@ -47,6 +54,9 @@ static void free_event(cdz_queued_event *queued)
 {
     if (!queued) return;
     free(queued->ids);
+    free(queued->logprobs);
+    free(queued->leaders);
+    free(queued->leader_logprobs);
     free(queued);
 }
 
@@ -72,6 +82,30 @@ static cdz_entry_request *find_request(cdz_runtime *rt, uint64_t id)
 
 /* --- events ------------------------------------------------------------------------------------------- */
 
+/* NULL too where there is nothing to copy; false: out of memory. */
+static bool copy_bytes(const void *from, size_t bytes, void *out)
+{
+    void *copy = from && bytes ? malloc(bytes) : NULL;
+    if (copy) memcpy(copy, from, bytes);
+    memcpy(out, &copy, sizeof copy);
+    return copy || !from || !bytes;
+}
+
+static bool copy_numbers(const cdz_event *event, cdz_queued_event *to)
+{
+    const size_t n = event->n_ids, all = n * event->n_leaders;
+    const bool good = copy_bytes(event->ids, n * sizeof *event->ids, &to->ids) &&
+                      copy_bytes(event->logprobs, n * sizeof *event->logprobs, &to->logprobs) &&
+                      copy_bytes(event->leaders, all * sizeof *event->leaders, &to->leaders) &&
+                      copy_bytes(event->leader_logprobs, all * sizeof *event->leader_logprobs,
+                                 &to->leader_logprobs);
+    to->event.ids = to->ids;
+    to->event.logprobs = to->logprobs;
+    to->event.leaders = to->leaders;
+    to->event.leader_logprobs = to->leader_logprobs;
+    return good;
+}
+
 /* A copy of an event for cdz_poll, or NULL: running out of memory loses the event, not the result. */
 static cdz_queued_event *copy_event(const cdz_event *event)
 {
@@ -81,16 +115,9 @@ static cdz_queued_event *copy_event(const cdz_event *event)
     queued->event = *event;
     if (len) memcpy(queued->text, event->text, len);
     queued->event.text = queued->text;
-    if (event->n_ids) {
-        queued->ids = malloc(event->n_ids * sizeof *queued->ids);
-        if (!queued->ids) {
-            free_event(queued);
-            return NULL;
-        }
-        memcpy(queued->ids, event->ids, event->n_ids * sizeof *queued->ids);
-    }
-    queued->event.ids = queued->ids;
-    return queued;
+    if (copy_numbers(event, queued)) return queued;
+    free_event(queued);
+    return NULL;
 }
 
 /* Hands an event to cdz_poll; the lock is held. NULL is fine. */
@@ -129,7 +156,51 @@ static void hold_half_words(cdz_entry_request *req, uint32_t row)
     if (said) cdz_buf_add(text, said, n);
 }
 
-static void tell_ids(cdz_entry_request *req, uint32_t row, const int32_t *ids, uint32_t n)
+static bool fit_values(cdz_entry_request *req, uint32_t n)
+{
+    if (n <= req->room_tokens) return true;
+    const size_t all = (size_t)n * (req->n_leaders ? req->n_leaders : 1);
+    free(req->values);
+    free(req->leaders);
+    free(req->leader_values);
+    req->values = malloc(n * sizeof *req->values);
+    req->leaders = malloc(all * sizeof *req->leaders);
+    req->leader_values = malloc(all * sizeof *req->leader_values);
+    req->room_tokens = req->values && req->leaders && req->leader_values ? n : 0;
+    req->lost |= !req->room_tokens;
+    return req->room_tokens > 0;
+}
+
+/* What is known of the i-th token's place. */
+static void take_values(cdz_entry_request *req, const cdz_new_tokens *t, uint32_t i)
+{
+    const uint32_t k = req->n_leaders;
+    const cdz_recorded_step *step = i < t->n_steps ? &t->steps[i] : NULL;
+    req->values[i] = t->scores                          ? t->scores[i].raw_logprob
+                     : step && step->chosen_raw_logprob ? step->chosen_raw_logprob[t->step_row]
+                                                        : NAN;
+    for (uint32_t j = 0; j < k; j++) {
+        const size_t at = (size_t)t->step_row * k + j, to = (size_t)i * k + j;
+        const bool known = step && step->leaders;
+        req->leaders[to] = known ? step->leaders[at] : -1;
+        req->leader_values[to] = known ? step->leader_logprobs[at] : NAN;
+    }
+}
+
+static void put_values(cdz_entry_request *req, const cdz_new_tokens *tokens, cdz_event *event)
+{
+    if (!req->logprobs || !fit_values(req, tokens->n)) return;
+    for (uint32_t i = 0; i < tokens->n; i++) take_values(req, tokens, i);
+    event->logprobs = req->values;
+    event->n_leaders = req->n_leaders;
+    if (!req->n_leaders) return;
+    event->leaders = req->leaders;
+    event->leader_logprobs = req->leader_values;
+}
+
+/* tokens: of new ones; NULL: of a prompt. */
+static void tell_ids(cdz_entry_request *req, uint32_t row, const int32_t *ids, uint32_t n,
+                     const cdz_new_tokens *tokens)
 {
     cdz_buf *text = &req->streamed;
     cdz_buf_clear(text);
@@ -137,24 +208,28 @@ static void tell_ids(cdz_entry_request *req, uint32_t row, const int32_t *ids, u
     for (uint32_t i = 0; req->streams && i < n; i++) {
         const char *piece;
         size_t len;
-        if (cdz_text_stream_feed(&req->streams[row], ids[i], &piece, &len, NULL) == CDZ_OK)
-            cdz_buf_add(text, piece, len);
+        const cdz_status status =
+            cdz_text_stream_feed(&req->streams[row], ids[i], &piece, &len, NULL);
+        if (status == CDZ_OK) cdz_buf_add(text, piece, len);
+        req->lost |= status == CDZ_E_NOMEM;
     }
     hold_half_words(req, row);
+    req->lost |= text->failed;
     cdz_event event = {.row = row, .ids = ids, .n_ids = n, .text = text->data ? text->data : ""};
+    if (tokens) put_values(req, tokens, &event);
     send_tokens(req, &event);
 }
 
 /* The visible ids of the row's prompt. */
 static void tell_prompt(cdz_entry_request *req, uint32_t row)
 {
-    const cdz_job *job = req->job;
+    const cdz_job *job = req->call.job;
     const cdz_job_row *prompt = &job->rows[(uint64_t)row * job->n_prompts / job->n_rows];
     int32_t *ids = malloc((job->prompt_len + (size_t)1) * sizeof *ids);
     uint32_t n = 0;
     for (uint32_t i = 0; ids && i < job->prompt_len; i++)
         if (!prompt->mask || job->n_embeds || prompt->mask[i]) ids[n++] = prompt->ids[i];
-    if (n) tell_ids(req, row, ids, n);
+    if (n) tell_ids(req, row, ids, n, NULL);
     free(ids);
 }
 
@@ -166,12 +241,12 @@ static void tell_prompts(cdz_entry_request *req)
 }
 
 /* [engine thread] */
-static void on_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
+static void on_tokens(void *user, const cdz_new_tokens *tokens)
 {
     cdz_entry_request *req = user;
     if (!req->on_event && !req->poll) return;
     tell_prompts(req);
-    tell_ids(req, row, ids, n);
+    tell_ids(req, tokens->row, tokens->ids, tokens->n, tokens);
 }
 
 /* The text that streams still hold (half a character at the very end, half a word), row by row. */
@@ -183,11 +258,13 @@ static void flush_streams(cdz_entry_request *req)
         const char *piece;
         size_t len;
         cdz_buf_clear(text);
-        if (cdz_text_stream_end(&req->streams[r], &piece, &len, NULL) == CDZ_OK)
-            cdz_buf_add(text, piece, len);
+        const cdz_status status = cdz_text_stream_end(&req->streams[r], &piece, &len, NULL);
+        if (status == CDZ_OK) cdz_buf_add(text, piece, len);
+        req->lost |= status == CDZ_E_NOMEM;
         hold_half_words(req, r);
         piece = req->words ? cdz_word_stream_end(&req->words[r], &len) : NULL;
         if (piece) cdz_buf_add(text, piece, len);
+        req->lost |= text->failed;
         cdz_event event = {.row = r, .text = text->data};
         if (text->len) send_tokens(req, &event);
     }
@@ -195,7 +272,8 @@ static void flush_streams(cdz_entry_request *req)
 
 /* --- the end of a call -------------------------------------------------------------------------------------- */
 
-static cdz_status begin(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err);
+static cdz_status begin(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
+                        cdz_error *err);
 
 static void add_outcome(cdz_stats *sum, const cdz_outcome *outcome)
 {
@@ -242,11 +320,11 @@ static void finish(cdz_entry_request *req)
 }
 
 /* [engine thread] The engine runs nothing meanwhile: a cancellation finds either the old id or the new one. */
-static cdz_status go_on(cdz_entry_request *req, cdz_job *job, cdz_error *err)
+static cdz_status go_on(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err)
 {
     cdz_runtime *rt = req->runtime;
     uint64_t engine_id;
-    CDZ_TRY(begin(req, job, &engine_id, err));
+    CDZ_TRY(begin(req, call, &engine_id, err));
     cdz_mutex_lock(&rt->lock);
     req->engine_id = engine_id;
     const bool cancel = req->cancel_wanted;
@@ -257,23 +335,23 @@ static cdz_status go_on(cdz_entry_request *req, cdz_job *job, cdz_error *err)
 
 static cdz_status start_next(cdz_entry_request *req, cdz_result *last, cdz_error *err)
 {
-    cdz_job *job = NULL;
-    CDZ_TRY(cdz_chain_prepare(req, last, &job, err));
+    cdz_prepared call;
+    CDZ_TRY(cdz_chain_prepare(req, last, &call, err));
     req->n_healed = 0;
-    return go_on(req, job, err);
+    return go_on(req, &call, err);
 }
 
 /* [engine thread] A prompt's last token was chosen anew: the next one's turn, or the request's own. False: it failed, and
  * the outcome says why. */
 static bool heal_done(cdz_entry_request *req, cdz_outcome *outcome)
 {
-    cdz_job *job = req->waiting;
-    req->waiting = NULL;
+    const cdz_prepared call = req->waiting;
+    req->waiting = (cdz_prepared){0};
     if (outcome->error.code == CDZ_OK) {
-        cdz_heal_take(job, req->n_healed++, req->job, outcome);
-        if (go_on(req, job, &outcome->error) == CDZ_OK) return true;
+        cdz_heal_take(&call, req->n_healed++, req->call.job, outcome);
+        if (go_on(req, &call, &outcome->error) == CDZ_OK) return true;
     } else {
-        cdz_job_free(job);
+        cdz_job_free(call.job);
     }
     return false;
 }
@@ -283,13 +361,15 @@ static void on_done(void *user, cdz_outcome *outcome)
 {
     cdz_entry_request *req = user;
     cdz_error err = {0};
-    if (req->waiting && heal_done(req, outcome)) {
+    if (req->waiting.job && heal_done(req, outcome)) {
         cdz_outcome_free(outcome);
         return;
     }
     if (req->on_event || req->poll) flush_streams(req);
+    if (req->lost && outcome->error.code == CDZ_OK)
+        cdz_err(&outcome->error, CDZ_E_NOMEM, "out of memory for the text of events");
     const bool good = outcome->error.code == CDZ_OK;
-    cdz_result *last = cdz_result_create(outcome, req->model, req->job, &req->record);
+    cdz_result *last = cdz_result_create(outcome, req->model, &req->call, &req->record);
     if (!cdz_result_add_call(&req->result, last)) {
         cdz_result_free(last);
         finish(req);
@@ -324,7 +404,7 @@ static cdz_status make_streams(cdz_entry_request *req, const cdz_job *job, cdz_e
 }
 
 static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry_request *req,
-                          cdz_job **job, cdz_error *err)
+                          cdz_prepared *out, cdz_error *err)
 {
     cdz_arena arena = {0};
     cdz_json document;
@@ -353,9 +433,16 @@ static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry
         .keep_cache = request->keep_cache || cdz_chain_continues(&req->chain),
         .timeout_s = request->timeout_s,
     };
-    if (status == CDZ_OK) status = cdz_prepare_job(&in, job, &req->record, err);
+    if (status == CDZ_OK) status = cdz_prepare_job(&in, out, &req->record, err);
     cdz_arena_free(&arena);
     return status;
+}
+
+/* NULL stays NULL; false: out of memory. */
+static bool copy_text(const char *text, char **out)
+{
+    *out = text ? strdup(text) : NULL;
+    return *out || !text;
 }
 
 /* A request of its own, with everything it needs kept alive. */
@@ -367,6 +454,12 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     req->poll = request->poll;
     req->stream = request->stream;
     req->keep_cache = request->keep_cache;
+    req->priority = request->priority;
+    req->tenant = request->tenant;
+    req->logprobs = request->stream_logprobs;
+    req->n_leaders = req->logprobs ? request->stream_leaders : 0;
+    if (request->cache_salt)
+        cdz_sha256(request->cache_salt, strlen(request->cache_salt), req->salt);
     req->chain.model = request->model;
     cdz_model_retain(request->model);
     req->on_event = request->on_event;
@@ -379,10 +472,21 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     }
     req->pipeline = request->pipeline ? request->pipeline : rt->hf;
     cdz_pipeline_retain(req->pipeline);
-    if (request->name) req->name = strdup(request->name);
-    if (!request->name || req->name) return req;
+    if (copy_text(request->name, &req->name) && copy_text(request->request_id, &req->request_id) &&
+        copy_text(request->traceparent, &req->traceparent))
+        return req;
     free_request(req);
     return NULL;
+}
+
+static cdz_status check_priority(const cdz_runtime *rt, const cdz_request *request, cdz_error *err)
+{
+    if (request->priority == 0 || cdz_scheduler_has_priorities(rt)) return CDZ_OK;
+    const char *id = cdz_scheduler_id(rt);
+    return cdz_err(err, CDZ_E_UNSUPPORTED,
+                   "cdz_request.priority is %" PRId64
+                   ": %s%s has no priorities; cdz_options.scheduler \"priority\" has",
+                   request->priority, id ? "the scheduler " : "this runtime", id ? id : "");
 }
 
 static cdz_status check_request(const cdz_request *request, cdz_error *err)
@@ -399,6 +503,9 @@ static cdz_status check_request(const cdz_request *request, cdz_error *err)
     if (request->stream & ~flags)
         return cdz_err(err, CDZ_E_USAGE, "cdz_request.stream is %u: expected cdz_stream_flags",
                        request->stream);
+    if (request->stream_leaders > CDZ_MOST_LEADERS)
+        return cdz_err(err, CDZ_E_USAGE, "cdz_request.stream_leaders is %u: expected at most %d",
+                       request->stream_leaders, CDZ_MOST_LEADERS);
     if (request->embeds && (request->n_embeds == 0 || request->n_embed_rows == 0))
         return cdz_err(err, CDZ_E_USAGE, "cdz_request.embeds is set, n_embeds or n_embed_rows is 0");
     if (!request->past) return CDZ_OK;
@@ -412,50 +519,71 @@ static cdz_status check_request(const cdz_request *request, cdz_error *err)
     return CDZ_OK;
 }
 
-/* Hands a prepared job to the engine, which owns it from then on; freed on failure. */
-static cdz_status launch(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err)
+/* Plugins may ask for it as long as the job is there, which may be after the request's end. */
+static bool tell_trace(const cdz_entry_request *req, cdz_job *job)
 {
-    const cdz_status status = make_streams(req, job, err);
+    if (req->request_id) job->request_id = cdz_arena_strdup(&job->arena, req->request_id);
+    if (req->traceparent) job->traceparent = cdz_arena_strdup(&job->arena, req->traceparent);
+    return (job->request_id || !req->request_id) && (job->traceparent || !req->traceparent);
+}
+
+/* Hands a prepared job to the engine, which owns it from then on; freed on failure. */
+static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
+                         cdz_error *err)
+{
+    cdz_job *job = call->job;
+    cdz_status status = make_streams(req, job, err);
+    if (status == CDZ_OK && !tell_trace(req, job))
+        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
     if (status != CDZ_OK) {
         cdz_job_free(job);
         return status;
     }
     job->on_tokens = on_tokens;
+    job->keep_logprobs |= req->logprobs;
+    job->keep_leaders = req->n_leaders;
     job->on_done = on_done;
     job->user = req;
-    req->job = job;
+    memcpy(job->salt, req->salt, sizeof job->salt);
+    job->priority = req->priority;
+    job->tenant = req->tenant;
+    req->call = *call;
     return cdz_engine_submit(req->runtime->engine, job, engine_id, err);
 }
 
 /* The generation of one token that a prompt waits for. The job is freed on failure. */
-static cdz_status heal(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err)
+static cdz_status heal(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
+                       cdz_error *err)
 {
-    cdz_job *one = NULL;
+    cdz_prepared one;
     const cdz_prepare_input in = {.model = req->model,
                                   .pipeline = req->runtime->hf,
                                   .model_generation = &req->chain.model->generation,
-                                  .deadline_s = job->deadline_s};
-    cdz_status status = cdz_heal_prepare(&in, job, req->n_healed, &one, err);
+                                  .deadline_s = call->job->deadline_s};
+    cdz_status status = cdz_heal_prepare(&in, call, req->n_healed, &one, err);
     if (status != CDZ_OK) {
-        cdz_job_free(job);
+        cdz_job_free(call->job);
         return status;
     }
-    req->waiting = job;
-    req->job = one;
-    one->on_done = on_done;
-    one->user = req;
-    status = cdz_engine_submit(req->runtime->engine, one, engine_id, err);
+    req->waiting = *call;
+    req->call = one;
+    one.job->priority = req->priority;
+    one.job->tenant = req->tenant;
+    one.job->on_done = on_done;
+    one.job->user = req;
+    status = cdz_engine_submit(req->runtime->engine, one.job, engine_id, err);
     if (status == CDZ_OK) return CDZ_OK;
-    req->waiting = NULL;
-    cdz_job_free(job);
+    req->waiting = (cdz_prepared){0};
+    cdz_job_free(call->job);
     return status;
 }
 
 /* Prompts are healed first, one after the other. */
-static cdz_status begin(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err)
+static cdz_status begin(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
+                        cdz_error *err)
 {
-    if (req->n_healed < job->n_heals) return heal(req, job, engine_id, err);
-    return launch(req, job, engine_id, err);
+    if (req->n_healed < call->n_heals) return heal(req, call, engine_id, err);
+    return launch(req, call, engine_id, err);
 }
 
 /* Gives the request its id and a place in the list, unless its name is taken. */
@@ -480,20 +608,21 @@ static cdz_status enlist(cdz_runtime *rt, cdz_entry_request *req, uint64_t *id, 
 cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id, cdz_error *err)
 {
     CDZ_TRY(check_request(request, err));
+    CDZ_TRY(check_priority(rt, request, err));
     cdz_entry_request *req = new_request(rt, request);
     if (!req) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
-    cdz_job *job = NULL;
+    cdz_prepared call;
     uint64_t own_id = 0, engine_id;
-    cdz_status status = prepare(rt, request, req, &job, err);
+    cdz_status status = prepare(rt, request, req, &call, err);
     if (status == CDZ_OK) {
         status = enlist(rt, req, &own_id, err);
-        if (status != CDZ_OK) cdz_job_free(job);
+        if (status != CDZ_OK) cdz_job_free(call.job);
     }
     if (status != CDZ_OK) {
         free_request(req);
         return status;
     }
-    status = begin(req, job, &engine_id, err);
+    status = begin(req, &call, &engine_id, err);
     cdz_mutex_lock(&rt->lock);
     bool cancel = false;
     if (status != CDZ_OK) {
@@ -563,6 +692,9 @@ uint64_t cdz_find_request(cdz_runtime *rt, const char *name)
     return id;
 }
 
+_Static_assert((int)CDZ_STATS_PASSES == (int)CDZ_ENGINE_PASSES,
+               "cdz_stats has the engine's counts of passes");
+
 void cdz_get_stats(cdz_runtime *rt, cdz_stats *out)
 {
     cdz_engine_stats engine;
@@ -579,6 +711,17 @@ void cdz_get_stats(cdz_runtime *rt, cdz_stats *out)
     all.n_pass_rows = engine.pass_rows;
     all.kv_blocks_used = engine.kv_blocks_used;
     all.kv_blocks_peak = engine.kv_blocks_peak;
+    all.n_prefix_queries = engine.prefix_queries;
+    all.n_prefix_hits = engine.prefix_hits;
+    all.n_prefix_refused = engine.prefix_refused;
+    all.kv_blocks_cached = engine.kv_blocks_cached;
+    all.kv_blocks_evicted = engine.kv_blocks_evicted;
+    all.n_preemptions = engine.preemptions;
+    all.kv_bytes_held = engine.kv_bytes_held;
+    all.kv_bytes_limit = engine.kv_bytes_limit;
+    all.n_drafted = engine.drafted;
+    all.n_accepted = engine.accepted;
+    memcpy(all.n_passes_to, engine.passes_to, sizeof all.n_passes_to);
     memcpy(out, &all, out->size < sizeof all ? out->size : sizeof all);
 }
 
@@ -798,10 +941,8 @@ static void free_requests(cdz_runtime *rt)
     }
 }
 
-void cdz_close(cdz_runtime *rt)
+void cdz_entry_free_all(cdz_runtime *rt)
 {
-    if (!rt) return;
-    cdz_engine_free(rt->engine); /* every request ends here, on_done included */
     free_requests(rt);
     while (rt->events) {
         cdz_queued_event *next = rt->events->next;
@@ -809,10 +950,4 @@ void cdz_close(cdz_runtime *rt)
         rt->events = next;
     }
     free_event(rt->polled);
-    if (rt->hf) cdz_pipeline_release(rt->hf);
-    cdz_registry_free(rt->registry);
-    pthread_cond_destroy(&rt->changed);
-    cdz_mutex_destroy(&rt->lock);
-    if (rt->guards_files) cdz_guard_end();
-    free(rt);
 }

@@ -1,4 +1,7 @@
-/* result.c - one request's result: texts decoded once, everything else read from the outcome. */
+/* result.c - one request's result: texts decoded once, everything else read from the outcome.
+ *
+ * Owns: the outcome, a hold on the model, the rows' texts, and the document once somebody asks for it (result_json.c). Not:
+ * which tensors there are (outputs.c). Thread: made on the engine's; then whoever has it, one at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +26,9 @@ static bool decode_texts(cdz_result *result)
         uint32_t n;
         const int32_t *ids = new_ids(result, r, &n);
         cdz_buf_add(&result->texts[r], "", 0);
-        if (tok)
-            cdz_tokenizer_decode(tok, ids, n, CDZ_DECODE_SKIP_SPECIAL, &result->texts[r], NULL);
+        if (tok && cdz_tokenizer_decode(tok, ids, n, CDZ_DECODE_SKIP_SPECIAL, &result->texts[r],
+                                        NULL) != CDZ_OK)
+            return false;
         if (result->texts[r].failed) return false;
     }
     return true;
@@ -51,14 +55,26 @@ uint32_t cdz_result_context_full(const cdz_result *result)
     return result->context_full;
 }
 
-static bool copy_warnings(cdz_result *result, const cdz_job *job)
+uint32_t cdz_result_reused_tokens(const cdz_result *result)
 {
-    result->context_full = full_context(result->outcome, job);
-    if (job->n_warnings == 0 && !result->context_full) return true;
-    result->warnings = calloc(job->n_warnings + 1, sizeof *result->warnings);
+    return result->outcome->n_reused_tokens;
+}
+
+void cdz_result_times(const cdz_result *result, cdz_times *out)
+{
+    const cdz_outcome *o = result->outcome;
+    const cdz_times all = {out->size, o->queued_s, o->prefill_s, o->decode_s};
+    memcpy(out, &all, out->size < sizeof all ? out->size : sizeof all);
+}
+
+static bool copy_warnings(cdz_result *result, const cdz_prepared *call)
+{
+    result->context_full = full_context(result->outcome, call->job);
+    if (call->n_warnings == 0 && !result->context_full) return true;
+    result->warnings = calloc(call->n_warnings + 1, sizeof *result->warnings);
     if (!result->warnings) return false;
-    for (uint32_t i = 0; i < job->n_warnings; i++) {
-        result->warnings[i] = strdup(job->warnings[i]);
+    for (uint32_t i = 0; i < call->n_warnings; i++) {
+        result->warnings[i] = strdup(call->warnings[i]);
         if (!result->warnings[i]) return false;
         result->n_warnings++;
     }
@@ -70,9 +86,10 @@ static bool copy_warnings(cdz_result *result, const cdz_job *job)
     return result->warnings[result->n_warnings++] != NULL;
 }
 
-cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_job *job,
+cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_prepared *call,
                               const cdz_record_spec *record)
 {
+    const cdz_job *job = call->job;
     cdz_result *result = calloc(1, sizeof *result);
     if (!result) {
         cdz_outcome_free(outcome);
@@ -85,11 +102,11 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     result->prompt_len = job->prompt_len;
     result->keep_top = job->keep_top;
     result->seed = job->seed;
-    result->healed = job->healed;
+    result->healed = call->healed;
     result->logprobs = job->plan && job->plan->generation.output_logprobs;
     result->error = outcome->error;
-    if (job->detect) result->detect = strdup(job->detect);
-    if ((job->detect && !result->detect) || !decode_texts(result) || !copy_warnings(result, job)) {
+    if (call->detect) result->detect = strdup(call->detect);
+    if ((call->detect && !result->detect) || !decode_texts(result) || !copy_warnings(result, call)) {
         cdz_result_free(result);
         return NULL;
     }

@@ -189,8 +189,8 @@ static void write_token_text(const cdz_run_model *model, int32_t id, cdz_buf *ou
     cdz_buf_free(&text);
 }
 
-void cdz_write_alternatives(const cdz_run_model *model, const int32_t *ids, const float *values,
-                            uint32_t n, float sum, cdz_buf *out)
+void cdz_result_write_alternatives(const cdz_run_model *model, const int32_t *ids,
+                                   const float *values, uint32_t n, float sum, cdz_buf *out)
 {
     cdz_buf_putc(out, '[');
     for (uint32_t i = 0; i < n; i++) {
@@ -214,8 +214,8 @@ static void top_logprobs(const cdz_result *result, uint32_t s, uint32_t r, cdz_b
     const cdz_recorded_step *step = &result->outcome->steps[s];
     const size_t at = (size_t)r * result->keep_top;
     if (cdz_result_is_search(result) || s < live_steps(result, r))
-        cdz_write_alternatives(result->model, step->top_ids + at, step->top_values + at,
-                               result->keep_top, step->logsumexp[r], out);
+        cdz_result_write_alternatives(result->model, step->top_ids + at, step->top_values + at,
+                                      result->keep_top, step->logsumexp[r], out);
     else
         cdz_buf_puts(out, "null");
 }
@@ -355,7 +355,7 @@ static uint32_t write_some(const cdz_outcome *o, bool fields, cdz_buf *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_results; i++) {
-        if (cdz_outcome_has_field(o->results[i].name) != fields) continue;
+        if (cdz_record_has_field(o->results[i].name) != fields) continue;
         if (n++ == 0 && !fields) {
             key(out, "results");
             cdz_buf_putc(out, '{');
@@ -454,7 +454,7 @@ static void row_top_logprobs(const cdz_result *result, uint32_t r, cdz_buf *out)
     for (uint32_t i = 0; i < result->prompt_len; i++) {
         if (i) cdz_buf_puts(out, ", ");
         if (cdz_result_prompt_top_logprobs(result, r, i, &ids, &logprobs))
-            cdz_write_alternatives(result->model, ids, logprobs, result->keep_top, 0, out);
+            cdz_result_write_alternatives(result->model, ids, logprobs, result->keep_top, 0, out);
         else
             cdz_buf_puts(out, "null");
     }
@@ -483,9 +483,10 @@ static void recorded_text(const cdz_result *result, cdz_buf *out)
         uint32_t from = row->len < result->prompt_len ? row->len : result->prompt_len;
         cdz_buf text = {0};
         cdz_buf_add(&text, "", 0);
-        cdz_tokenizer_decode(tok, row->ids + from, row->len - from, 0, &text, NULL);
+        const cdz_status status =
+            cdz_tokenizer_decode(tok, row->ids + from, row->len - from, 0, &text, NULL);
         if (r) cdz_buf_puts(out, ", ");
-        if (text.failed)
+        if (status != CDZ_OK || text.failed)
             out->failed = true;
         else
             cdz_json_write_string(out, text.data, text.len);
@@ -501,19 +502,20 @@ static cdz_status look_for_watermark(const cdz_result *result, cdz_arena *arena,
     const cdz_outcome *o = result->outcome;
     const int32_t **rows = cdz_arena_array(arena, o->n_rows, sizeof *rows);
     uint32_t *lens = cdz_arena_array(arena, o->n_rows, sizeof *lens);
-    cdz_detect_input in = {.rows = rows, .lens = lens, .n_rows = o->n_rows, .n_vocab = o->n_vocab};
+    cdz_detection_input in = {
+        .rows = rows, .lens = lens, .n_rows = o->n_rows, .n_vocab = o->n_vocab};
     cdz_json order;
     if (!rows || !lens) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark");
     CDZ_TRY(
         cdz_json_parse(result->detect, strlen(result->detect), "detect", NULL, arena, &order, err));
-    CDZ_TRY(cdz_detect_read(&order, arena, &in, err));
+    CDZ_TRY(cdz_detection_read(&order, arena, &in, err));
     for (uint32_t r = 0; r < o->n_rows; r++) {
         const cdz_outcome_row *row = &o->rows[r];
         const uint32_t from = row->len < result->prompt_len ? row->len : result->prompt_len;
         rows[r] = row->ids + from;
         lens[r] = row->len - from;
     }
-    return cdz_detect_write_json(&in, out, err);
+    return cdz_detection_write_json(&in, out, err);
 }
 
 static void recorded_watermark(const cdz_result *result, cdz_buf *out)

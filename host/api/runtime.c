@@ -1,9 +1,14 @@
-/* runtime.c - opening and closing: the runtime, its models and pipelines. */
+/* runtime.c - opening and closing: the runtime, its models and pipelines.
+ *
+ * Owns: a runtime with its registry and engine, and models till their last holder. Not: requests (requests.c). Closing ends
+ * the engine first, which still calls each on_done, and takes apart a runtime that opened half-way too. Thread: [any]; one
+ * closes, and nobody is in a call by then. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
+#include "api/entry.h"
 #include "api/plugins.h"
+#include "api/prompts.h"
 #include "base/environment.h"
 #include "base/guard.h"
 #include "load/model_files.h"
@@ -38,48 +43,74 @@ static cdz_status kv_type_of(const char *name, cdz_dtype *out, cdz_error *err)
     return cdz_err_prefix(err, "KV cache");
 }
 
-static cdz_status numa_of(const char *name, bool *spread, cdz_error *err)
+/* Which of a setting's words; the first where nobody says one. */
+static cdz_status word_of(const char *setting, const char *word, uint32_t *which, cdz_error *err)
 {
-    uint32_t which = 0; /* off, the first word */
-    if (name) CDZ_TRY(cdz_setting_word(cdz_setting_named("numa"), name, &which, err));
-    *spread = which != 0;
+    *which = 0;
+    return word ? cdz_setting_word(cdz_setting_named(setting), word, which, err) : CDZ_OK;
+}
+
+/* What the rows of the table have two words for: which of them. */
+static cdz_status read_words(const cdz_options *options, cdz_engine_options *want, cdz_error *err)
+{
+    uint32_t precision, strict, numa, sharing, cache;
+    CDZ_TRY(word_of("precision", options->precision, &precision, err));
+    CDZ_TRY(word_of("determinism", options->determinism, &strict, err));
+    CDZ_TRY(word_of("numa", options->numa, &numa, err));
+    CDZ_TRY(word_of("block_sharing", options->block_sharing, &sharing, err));
+    CDZ_TRY(word_of("prefix_cache", options->prefix_cache, &cache, err));
+    want->machine.device.precision = precision ? CDZ_PRECISION_F32 : CDZ_PRECISION_AUTO;
+    want->machine.device.strict = strict != 0;
+    want->machine.numa = numa != 0;
+    want->shares_nothing = sharing != 0;
+    want->forgets = cache != 0;
     return CDZ_OK;
 }
 
-static cdz_status open_engine(const cdz_options *given, cdz_engine **out, cdz_error *err)
+static unsigned said_by(const cdz_options *given)
+{
+    return (given->device ? CDZ_SAID_DEVICE : 0u) | (given->kv_cache ? CDZ_SAID_KV_TYPE : 0u) |
+           (given->numa ? CDZ_SAID_NUMA : 0u);
+}
+
+static cdz_grammar_store_options grammar_options(const cdz_options *options)
+{
+    const uint64_t bytes = options->grammar_max_bytes;
+    return (cdz_grammar_store_options){
+        .limits = {.max_bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX,
+                   .max_states = options->grammar_max_states,
+                   .max_ms = options->grammar_max_ms},
+        .max_bytes = options->grammar_cache,
+    };
+}
+
+static cdz_status open_engine(const cdz_options *given, cdz_runtime *rt, cdz_error *err)
 {
     cdz_options filled = *given;
     const cdz_options *options = &filled;
     CDZ_TRY(cdz_settings_from_environment(&filled, err));
-    cdz_device_wish device = {.name = options->device, .folder = cdz_env_backends()};
-    CDZ_TRY(cdz_precision_named(options->precision, &device.precision, err));
-    CDZ_TRY(cdz_determinism_named(options->determinism, &device.strict, err));
-    cdz_dtype kv_type = CDZ_F32;
-    if (options->kv_cache) CDZ_TRY(kv_type_of(options->kv_cache, &kv_type, err));
-    bool numa = false;
-    CDZ_TRY(numa_of(options->numa, &numa, err));
     cdz_engine_options want = {
-        .device = device,
-        .device_fixed = given->device != NULL,
+        .machine = {.device = {.name = options->device, .folder = cdz_env_backends()},
+                    .kv_type = CDZ_F32,
+                    .said = said_by(given)},
         .progress = options->loading,
         .n_threads = options->n_threads,
         .cpu_variant = cdz_env_cpu(),
         .fibres = cdz_env_fibres(),
         .one_by_one = cdz_env_plan_off(),
         .kv_bytes = options->kv_bytes,
-        .kv_type = kv_type,
-        .kv_type_fixed = given->kv_cache != NULL,
-        .numa = numa,
-        .numa_fixed = given->numa != NULL,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
-        .scheduler = options->scheduler,
-        .block_sharing = options->block_sharing,
         .profile = options->profile,
+        .grammar = grammar_options(options),
         .log = options->log,
         .log_user = options->log_user,
+        .scheduler = (const cdz_scheduler *)(const void *)rt->scheduling.plugin.base,
+        .scheduler_params = rt->scheduling.params,
     };
-    return cdz_engine_create(&want, out, err);
+    if (options->kv_cache) CDZ_TRY(kv_type_of(options->kv_cache, &want.machine.kv_type, err));
+    CDZ_TRY(read_words(options, &want, err));
+    return cdz_engine_create(&want, &rt->engine, err);
 }
 
 cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *err)
@@ -105,7 +136,8 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
     cdz_status status = given.guard_files ? cdz_guard_begin(err) : CDZ_OK;
     rt->guards_files = given.guard_files && status == CDZ_OK;
     if (status == CDZ_OK) status = open_registry(&given, &rt->registry, err);
-    if (status == CDZ_OK) status = open_engine(&given, &rt->engine, err);
+    if (status == CDZ_OK) status = cdz_scheduling_open(rt, &given, err);
+    if (status == CDZ_OK) status = open_engine(&given, rt, err);
     if (status == CDZ_OK) status = cdz_pipeline_create(rt->registry, "", 0, "hf", &rt->hf, err);
     if (status != CDZ_OK) {
         cdz_close(rt);
@@ -113,6 +145,21 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
     }
     *out = rt;
     return CDZ_OK;
+}
+
+void cdz_close(cdz_runtime *rt)
+{
+    if (!rt) return;
+    cdz_engine_free(rt->engine); /* every request ends here, on_done included */
+    cdz_entry_free_all(rt);
+    if (rt->hf) cdz_pipeline_release(rt->hf);
+    cdz_scheduling_close(&rt->scheduling);
+    cdz_registry_free(rt->registry);
+    cdz_own_free(rt->own);
+    pthread_cond_destroy(&rt->changed);
+    cdz_mutex_destroy(&rt->lock);
+    if (rt->guards_files) cdz_guard_end();
+    free(rt);
 }
 
 const cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime)
@@ -159,8 +206,9 @@ static cdz_status open_weights(cdz_engine *engine, const char *folder, const cdz
     cdz_dtype dtype = CDZ_N_DTYPES;
     cdz_activations activations;
     const cdz_backend *device;
+    *out = NULL;
     CDZ_TRY(cdz_activations_named(how->activations, &activations, err));
-    if (type && cdz_type_named(type, CDZ_N_PLAIN, CDZ_N_DTYPES, &dtype, err) != CDZ_OK)
+    if (type && cdz_type_named(type, CDZ_N_PLAIN, CDZ_N_MADE, &dtype, err) != CDZ_OK)
         return cdz_err_prefix(err, "quantize");
     CDZ_TRY(cdz_engine_open_device(engine, &device, err));
     CDZ_TRY(cdz_weights_open(folder, out, err));
@@ -168,30 +216,31 @@ static cdz_status open_weights(cdz_engine *engine, const char *folder, const cdz
     return cdz_weights_set_activations(*out, activations, device, err);
 }
 
-cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
-                          const cdz_model_options *options, cdz_model **out, cdz_error *err)
+static cdz_model *new_model(cdz_runtime *runtime, const char *folder)
 {
-    cdz_model_options given = {0};
-    if (options)
-        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
-    cdz_weights *weights = NULL;
-    cdz_tokenizer *tokenizer = NULL;
     cdz_model *model = calloc(1, sizeof *model);
-    if (!model) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    if (!model) return NULL;
     atomic_init(&model->holders, 1);
     model->runtime = runtime;
-    model->folder = strdup(folder);
+    model->folder = strdup(folder ? folder : "function");
     model->chat.folder = model->folder;
     cdz_mutex_init(&model->chat.lock);
+    if (model->folder) return model;
+    cdz_model_close(model);
+    return NULL;
+}
 
-    cdz_status status =
-        model->folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
-    if (status == CDZ_OK) status = open_weights(runtime->engine, folder, &given, &weights, err);
+cdz_status cdz_model_of_weights(cdz_runtime *runtime, const char *folder, bool tokenizes,
+                                cdz_weights *weights, cdz_model **out, cdz_error *err)
+{
+    cdz_tokenizer *tokenizer = NULL;
+    cdz_model *model = new_model(runtime, folder);
+    cdz_status status = model ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
     if (status == CDZ_OK)
-        status = cdz_model_generation(cdz_weights_generation_config(weights),
-                                      cdz_weights_config(weights), &model->arena,
-                                      &model->generation, err);
-    if (status == CDZ_OK && !given.no_tokenizer) status = open_tokenizer(folder, &tokenizer, err);
+        status = cdz_generation_of_model(cdz_weights_generation_config(weights),
+                                         cdz_weights_config(weights), &model->arena,
+                                         &model->generation, err);
+    if (status == CDZ_OK && tokenizes) status = open_tokenizer(folder, &tokenizer, err);
     if (status != CDZ_OK) {
         cdz_weights_close(weights);
         cdz_model_close(model);
@@ -199,12 +248,25 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
     }
     /* From here on both belong to the run model, also when it cannot be made. */
     status = cdz_run_model_create(runtime->engine, weights, tokenizer, &model->run, err);
-    if (status != CDZ_OK) {
+    if (status == CDZ_OK)
+        *out = model;
+    else
         cdz_model_close(model);
-        return status;
-    }
-    *out = model;
-    return CDZ_OK;
+    return status;
+}
+
+cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
+                          const cdz_model_options *options, cdz_model **out, cdz_error *err)
+{
+    cdz_model_options given = {0};
+    cdz_weights *weights;
+    if (options)
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    const cdz_status status = open_weights(runtime->engine, folder, &given, &weights, err);
+    if (status == CDZ_OK)
+        return cdz_model_of_weights(runtime, folder, !given.no_tokenizer, weights, out, err);
+    cdz_weights_close(weights);
+    return status;
 }
 
 void cdz_model_retain(cdz_model *model)
@@ -221,6 +283,20 @@ void cdz_model_close(cdz_model *model)
     cdz_arena_free(&model->arena);
     free(model->folder);
     free(model);
+}
+
+cdz_status cdz_model_save_prompts(cdz_model *model, const char *path, const char *salt,
+                                  const int32_t *ids, size_t n, uint32_t *n_blocks, cdz_error *err)
+{
+    cdz_prompt_choice which = {.ids = ids, .n = n};
+    if (salt) cdz_sha256(salt, strlen(salt), which.salt);
+    return cdz_run_model_save_prompts(model->run, path, salt ? &which : NULL, n_blocks, err);
+}
+
+cdz_status cdz_model_load_prompts(cdz_model *model, const char *path, uint32_t *n_blocks,
+                                  cdz_error *err)
+{
+    return cdz_run_model_load_prompts(model->run, path, n_blocks, err);
 }
 
 uint32_t cdz_model_vocab_size(const cdz_model *model)
@@ -308,9 +384,9 @@ static cdz_status wish_kv_cache(cdz_engine *engine, const char *text, cdz_error 
 
 static cdz_status wish_numa(cdz_engine *engine, const char *text, cdz_error *err)
 {
-    bool spread;
-    CDZ_TRY(numa_of(text, &spread, err));
-    return cdz_engine_wish_numa(engine, spread, err);
+    uint32_t spread;
+    CDZ_TRY(word_of("numa", text, &spread, err));
+    return cdz_engine_wish_numa(engine, spread != 0, err);
 }
 
 /* What the engine does with a setting that a pipeline file may have in [model]. */

@@ -89,7 +89,7 @@ static bool put_output(void *user, const cdz_output *out)
 /* What transformers has no name for could have any: it stands under "results". */
 static bool put_result(saving *s, const cdz_named_result *res)
 {
-    return put_named(s, cdz_outcome_has_field(res->name) ? "" : "results/",
+    return put_named(s, cdz_record_has_field(res->name) ? "" : "results/",
                      (item){res->name, res->type, res->n_dims, res->shape, res->data});
 }
 

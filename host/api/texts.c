@@ -39,10 +39,31 @@ cdz_status cdz_token_text(const cdz_model *model, int32_t id, char **text, size_
         cdz_buf_free(&out);
         return cdz_err(err, CDZ_E_NOT_FOUND, "there is no token %d", (int)id);
     }
-    if (out.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a token's text");
+    if (out.failed) {
+        cdz_buf_free(&out);
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a token's text");
+    }
     *text = out.data;
     *len = out.len;
     return CDZ_OK;
+}
+
+cdz_status cdz_token_bytes(const cdz_model *model, int32_t id, void **bytes, size_t *len,
+                           cdz_error *err)
+{
+    const cdz_tokenizer *tok = cdz_run_model_tokenizer(model->run);
+    cdz_buf out = {0};
+    *bytes = NULL;
+    *len = 0;
+    if (!tok) return cdz_err(err, CDZ_E_STATE, "the model was opened without its tokenizer");
+    const bool any = cdz_tokenizer_token_bytes(tok, id, &out);
+    if (any && !out.failed) {
+        *bytes = out.data;
+        *len = out.len;
+        return CDZ_OK;
+    }
+    cdz_buf_free(&out);
+    return any ? cdz_err(err, CDZ_E_NOMEM, "out of memory for a token's bytes") : CDZ_OK;
 }
 
 static void put_name(cdz_buf *out, const char *name, const char *text, int32_t id)
@@ -94,7 +115,7 @@ static void put_plugin(void *user, const cdz_plugin_line *line)
     cdz_json_write_string(out, base->summary ? base->summary : "",
                           base->summary ? strlen(base->summary) : 0);
     cdz_buf_puts(out, ", \"parameters\": ");
-    cdz_plugin_schema(base, out);
+    cdz_params_plugin_schema(base, out);
     cdz_buf_putc(out, '}');
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *read_variable(const char *name)
 {
@@ -19,11 +20,6 @@ const char *cdz_env_named(const char *name)
 const char *cdz_env_cpu(void)
 {
     return read_variable("CADENZA_CPU");
-}
-
-const char *cdz_env_device(void)
-{
-    return read_variable("CADENZA_DEVICE");
 }
 
 const char *cdz_env_backends(void)
@@ -80,6 +76,56 @@ bool cdz_env_hub_cache(char *path, size_t bytes)
         n = snprintf(path, bytes, "%s/huggingface/hub", xdg);
     else if (home)
         n = snprintf(path, bytes, "%s/.cache/huggingface/hub", home);
+    return n > 0 && (size_t)n < bytes;
+}
+
+const char *cdz_env_hub_endpoint(void)
+{
+    return read_variable("HF_ENDPOINT");
+}
+
+const char *cdz_env_hub_token(void)
+{
+    return read_variable("HF_TOKEN");
+}
+
+/* The words that huggingface_hub takes for yes. */
+bool cdz_env_hub_offline(void)
+{
+    static const char *const words[] = {"1", "true", "yes", "on"};
+    const char *value = read_variable("HF_HUB_OFFLINE");
+    for (size_t i = 0; value && i < sizeof words / sizeof words[0]; i++)
+        if (strcasecmp(value, words[i]) == 0) return true;
+    return false;
+}
+
+const char *cdz_env_certificates(void)
+{
+    return read_variable("SSL_CERT_FILE");
+}
+
+bool cdz_env_ollama_models(char *path, size_t bytes)
+{
+    const char *models = read_variable("OLLAMA_MODELS"), *home = cdz_env_home();
+    int n = 0;
+    if (models)
+        n = snprintf(path, bytes, "%s", models);
+    else if (home)
+        n = snprintf(path, bytes, "%s/.ollama/models", home);
+    return n > 0 && (size_t)n < bytes;
+}
+
+bool cdz_env_llama_cache(char *path, size_t bytes)
+{
+    const char *cache = read_variable("LLAMA_CACHE"), *xdg = read_variable("XDG_CACHE_HOME");
+    const char *home = cdz_env_home();
+    int n = 0;
+    if (cache)
+        n = snprintf(path, bytes, "%s", cache);
+    else if (xdg)
+        n = snprintf(path, bytes, "%s/llama.cpp", xdg);
+    else if (home)
+        n = snprintf(path, bytes, "%s/.cache/llama.cpp", home);
     return n > 0 && (size_t)n < bytes;
 }
 

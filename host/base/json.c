@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/json_table.h"
 #include "base/utf8.h"
@@ -229,13 +230,9 @@ static uint32_t hex4(const char *at, const char *end)
     if (end - at < 4) return UINT32_MAX;
     uint32_t value = 0;
     for (int i = 0; i < 4; i++) {
-        char c = at[i];
-        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10
-                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A') + 10
-                                                : UINT32_MAX;
-        if (digit == UINT32_MAX) return UINT32_MAX;
-        value = value << 4 | digit;
+        const int digit = cdz_hex_digit(at[i]);
+        if (digit < 0) return UINT32_MAX;
+        value = value << 4 | (uint32_t)digit;
     }
     return value;
 }

@@ -84,6 +84,8 @@ const char *cdz_json_type_name(const cdz_json *value); /* "a number", "an object
 void cdz_json_write(cdz_buf *out, const cdz_json *value);
 void cdz_json_write_string(cdz_buf *out, const char *text,
                            size_t len); /* invalid UTF-8 becomes U+FFFD */
+/* A member behind others: ,"name":"text"; NULL: null. */
+void cdz_json_write_member(cdz_buf *out, const char *name, const char *text, size_t len);
 void cdz_json_write_real(cdz_buf *out, double value);
 void cdz_json_write_f32(cdz_buf *out, float value);
 

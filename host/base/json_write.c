@@ -35,6 +35,15 @@ static void write_digits(cdz_buf *out, char *text)
     if (!strpbrk(text, ".e")) cdz_buf_puts(out, ".0");
 }
 
+void cdz_json_write_member(cdz_buf *out, const char *name, const char *text, size_t len)
+{
+    cdz_buf_printf(out, ",\"%s\":", name);
+    if (text)
+        cdz_json_write_string(out, text, len);
+    else
+        cdz_buf_puts(out, "null");
+}
+
 void cdz_json_write_real(cdz_buf *out, double value)
 {
     char text[40];

@@ -133,7 +133,9 @@ static cdz_status open_writer(cdz_writer *w, cdz_error *err)
     w->fd = open_nameless(w->folder);
     if (w->fd < 0) w->fd = open_temp(w);
     if (w->fd < 0) return failed(w->path, errno, err);
-    w->mode = s.st_mode & 0777;
+    if ((w->how & CDZ_WRITE_PRIVATE) && fchmod(w->fd, 0600) != 0)
+        return failed(w->path, errno, err);
+    w->mode = s.st_mode & (w->how & CDZ_WRITE_PRIVATE ? 0700 : 0777);
     w->uid = s.st_uid;
     w->gid = s.st_gid;
     return CDZ_OK;
@@ -374,6 +376,18 @@ cdz_status cdz_write_grow(const char *path, bool keep, const int *inputs, size_t
 }
 
 /* --- folders ------------------------------------------------------------------------------------------------ */
+
+bool cdz_write_folders(char *path, mode_t mode)
+{
+    for (char *c = path + 1; *c; c++) {
+        if (*c != '/') continue;
+        *c = '\0';
+        const bool made = mkdir(path, mode) == 0 || errno == EEXIST;
+        *c = '/';
+        if (!made) return false;
+    }
+    return mkdir(path, mode) == 0 || errno == EEXIST;
+}
 
 cdz_status cdz_write_folder_beside(const char *path, char **out, cdz_error *err)
 {

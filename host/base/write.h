@@ -17,8 +17,9 @@
 #include "base/error.h"
 
 typedef enum cdz_write_how {
-    CDZ_WRITE_NEW = 1,  /* a file that is there already is refused */
-    CDZ_WRITE_SYNC = 2, /* file and folder are on the disk when it has its name */
+    CDZ_WRITE_NEW = 1,     /* a file that is there already is refused */
+    CDZ_WRITE_SYNC = 2,    /* file and folder are on the disk when it has its name */
+    CDZ_WRITE_PRIVATE = 4, /* nobody but its owner may read it */
 } cdz_write_how;
 
 enum { CDZ_WRITE_BUFFER = 65536, CDZ_WRITE_TEMP = 40 };
@@ -67,6 +68,8 @@ cdz_status cdz_write_grow(const char *path, bool keep, const int *inputs, size_t
 /* Refuses a path to write that is the file `input` (not there: fine): what is read would be gone. */
 cdz_status cdz_write_not_over(const char *path, const char *input, cdz_error *err);
 
+/* mkdir -p; false with errno. path is written to, and as it was afterwards. */
+bool cdz_write_folders(char *path, mode_t mode);
 /* A new folder beside path: "path.part-" and a name that nobody can guess. Allocated. */
 cdz_status cdz_write_folder_beside(const char *path, char **out, cdz_error *err);
 /* A new file in a folder, its entry on the disk. Errors are not told: what is written there has been. */

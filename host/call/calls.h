@@ -15,6 +15,7 @@
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
 #include "cadenza/processor.h"
+#include "cadenza/scheduler.h"
 #include "cadenza/strategy.h"
 #include "call/guard.h"
 
@@ -36,6 +37,7 @@ static inline cdz_create_fn *cdz_create_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_STRATEGY: return ((const cdz_strategy *)whole)->create;
     case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->create;
     case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->create;
+    case CDZ_KIND_SCHEDULER: return ((const cdz_scheduler *)whole)->create;
     default: return NULL;
     }
 }
@@ -58,6 +60,7 @@ static inline cdz_begin_fn *cdz_begin_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_PROCESSOR: return ((const cdz_processor *)whole)->begin;
     case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->begin;
     case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->begin;
+    case CDZ_KIND_SCHEDULER: return ((const cdz_scheduler *)whole)->begin;
     default: return NULL;
     }
 }
@@ -80,6 +83,7 @@ static inline cdz_end_fn *cdz_end_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->end;
     case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->end;
     case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->end;
+    case CDZ_KIND_SCHEDULER: return ((const cdz_scheduler *)whole)->end;
     default: return NULL;
     }
 }
@@ -226,6 +230,32 @@ static inline cdz_status cdz_call_reorder(cdz_call *c, const cdz_observer *o, co
     if (!o->reorder) return CDZ_OK;
     cdz_call_enter(c, step->plugin, "reorder", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, o->reorder(step, parents));
+}
+
+/* --- schedulers --- */
+
+static inline cdz_status cdz_call_admit(cdz_call *c, const cdz_scheduler *s, const cdz_step *step,
+                                        const cdz_contest *contest, cdz_lineup *turns)
+{
+    cdz_call_enter(c, step->plugin, "admit", CDZ_THREAD_ENGINE);
+    return cdz_call_leave(c, s->admit(step, contest, turns));
+}
+
+static inline cdz_status cdz_call_order(cdz_call *c, const cdz_scheduler *s, const cdz_step *step,
+                                        const cdz_contest *contest, cdz_lineup *turns)
+{
+    if (!s->order) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "order", CDZ_THREAD_ENGINE);
+    return cdz_call_leave(c, s->order(step, contest, turns));
+}
+
+static inline void cdz_call_ended(cdz_call *c, const cdz_scheduler *s, const cdz_step *step,
+                                  const cdz_contender *request)
+{
+    if (!s->ended) return;
+    cdz_call_enter(c, step->plugin, "ended", CDZ_THREAD_ENGINE);
+    s->ended(step, request);
+    (void)cdz_call_leave(c, CDZ_OK);
 }
 
 /* --- loaders --- */

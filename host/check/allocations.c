@@ -85,6 +85,18 @@ void cdz_allocations_watch(void)
     watching = true;
 }
 
+bool cdz_allocations_pause(void)
+{
+    const bool watched = watching;
+    watching = false;
+    return watched;
+}
+
+void cdz_allocations_go_on(bool watched)
+{
+    watching = watched;
+}
+
 uint32_t cdz_allocations_seen(void)
 {
     watching = false;
@@ -106,6 +118,16 @@ bool cdz_allocations_known(void)
 
 void cdz_allocations_watch(void)
 {
+}
+
+bool cdz_allocations_pause(void)
+{
+    return false;
+}
+
+void cdz_allocations_go_on(bool watched)
+{
+    (void)watched;
 }
 
 uint32_t cdz_allocations_seen(void)

@@ -10,14 +10,15 @@
 #define DRAFT     BIT(CDZ_KIND_DRAFTER)
 #define OBSERVE   BIT(CDZ_KIND_OBSERVER)
 #define LOAD      BIT(CDZ_KIND_LOADER)
+#define SCHED     BIT(CDZ_KIND_SCHEDULER)
 #define BOTH      (PROC | CRIT)
 #define ENGINE    (STRAT | DRAFT | OBSERVE)
 #define ALL       (BOTH | ENGINE)
 
 /* In order. needs: a check that failed takes the ground from those that name it; they are skipped and say so. */
 static const cdz_check_row rows[] = {
-    {"descriptor", "id, version, summary, parameters and flags are valid", ALL | LOAD, "scan",
-     cdz_check_descriptor},
+    {"descriptor", "id, version, summary, parameters and flags are valid", ALL | LOAD | SCHED,
+     "scan", cdz_check_descriptor},
     {"runs", "create, begin and every step of short and long requests succeed", BOTH, "scan",
      cdz_check_runs},
     {"proposals", "drafts are in the vocabulary and no longer than asked, and change no row", DRAFT,
@@ -26,10 +27,12 @@ static const cdz_check_row rows[] = {
      ENGINE, "scan,proposals", cdz_check_generates},
     {"runs", "no call of it fails, whatever the decode loop does", OBSERVE, "generates",
      cdz_check_watches},
+    {"runs", "every call of queues that are played to it answers with turns that can be", SCHED,
+     "scan", cdz_check_turns},
     {"vectors", "the package's own tests/NAME.json give the expected results", BOTH, "scan",
      cdz_check_vectors},
-    {"parameters", "every bound, default and unset value is taken, or refused with a sentence", ALL,
-     "scan,runs,generates", cdz_check_parameters},
+    {"parameters", "every bound, default and unset value is taken, or refused with a sentence",
+     ALL | SCHED, "scan,runs,generates", cdz_check_parameters},
     {"fuzz", "random valid settings run, or are refused with a sentence", BOTH, "parameters",
      cdz_check_fuzz},
     {"fuzz",
@@ -132,9 +135,20 @@ static const cdz_check_row rows[] = {
     {"open-close", "opening and closing 1,050 times leaves nothing behind", LOAD,
      "twice,open-leaves", cdz_check_open_close},
     {"no-memory", "refused memory is a status, not a crash", LOAD, "opens", cdz_check_no_memory},
+    {"starves", "nobody is overtaken for ever, and something begins while nothing runs", SCHED,
+     "runs", cdz_check_nobody_starves},
+    {"same-turns", "the same queue has the same turns, alone and beside another runtime's", SCHED,
+     "runs", cdz_check_same_turns},
+    {"environment", "the process is left as found: rounding, locale, signals, files, threads",
+     SCHED, "runs", cdz_check_turns_leave},
+    {"out-of-memory", "refused memory is a status, not a crash", SCHED, "runs",
+     cdz_check_turns_no_memory},
     {"speed", "processor time per row of 151936 tokens; only reported", PROC, "vocabularies",
      cdz_check_speed},
 };
+
+_Static_assert(sizeof rows / sizeof rows[0] < CDZ_MOST_CHECKS,
+               "the last ones have no name for --only");
 
 const cdz_check_row *cdz_check_at(uint32_t i)
 {

@@ -88,6 +88,9 @@ void cdz_guarded_readable(void *at, size_t len, bool readable);
 /* --- allocations: allocations.c --- */
 bool cdz_allocations_known(void); /* whether this build can count them */
 void cdz_allocations_watch(void);
+/* What the kit itself takes on a plugin's call is not the plugin's. Returns what to go on with. */
+bool cdz_allocations_pause(void);
+void cdz_allocations_go_on(bool watched);
 uint32_t cdz_allocations_seen(void); /* of this thread since watch; stops counting */
 int64_t cdz_allocations_kept(void);  /* bytes taken less bytes given back, likewise */
 

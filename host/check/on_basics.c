@@ -1,4 +1,5 @@
-/* on_basics.c - what a plugin says of itself, and whether it takes the values that it declares. */
+/* on_basics.c - what a plugin says of itself, whether it takes the values that it declares, and whether it gets through
+ * ordinary rows and rows of noise. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -85,7 +86,7 @@ static cdz_check_state one_step(cdz_child *c, const course *way, const cdz_setup
     cdz_probe *t = f->probe;
     const char *ask = t->plugin->kind == CDZ_KIND_PROCESSOR ? "apply" : "test";
     const int32_t token =
-        way->text ? cdz_text_token(&t->facts, step) : cdz_some_token(&t->facts, step);
+        way->text ? cdz_probe_text_token(&t->facts, step) : cdz_some_token(&t->facts, step);
     cdz_check_note(c, "%s, step %u with %s, row of %u ids that ends in token %d", ask, step,
                    setup->text, f->len, (int)f->ids[f->len - 1]);
     cdz_status status = cdz_follow_ask(f, answer);
@@ -162,11 +163,11 @@ static cdz_check_state create_with(cdz_child *c, const void *params, const char 
 /* A value as text, put into a fresh struct and given to create. taken: whether the host takes it. */
 static cdz_check_state try_value(cdz_child *c, const cdz_param *param, const char *text, bool *taken)
 {
-    void *params = cdz_params_new(c);
+    void *params = cdz_check_params_new(c);
     char what[160];
     if (!params) return cdz_fail_check(c, "out of memory");
     snprintf(what, sizeof what, "%s=%.90s", param->name, text);
-    *taken = cdz_value_put(c, param, text, params, NULL) == CDZ_OK;
+    *taken = cdz_check_value_put(c, param, text, params, NULL) == CDZ_OK;
     return *taken ? create_with(c, params, what) : CDZ_CHECK_OK;
 }
 
@@ -204,10 +205,10 @@ static cdz_check_state try_bounds(cdz_child *c, const cdz_param *p)
 /* What the host writes of a value, it reads as the same value. */
 static cdz_check_state round_trip(cdz_child *c, const cdz_param *p, const char *text)
 {
-    void *one = cdz_params_new(c), *two = cdz_params_new(c);
+    void *one = cdz_check_params_new(c), *two = cdz_check_params_new(c);
     cdz_buf first = {0}, second = {0};
     if (!one || !two) return cdz_fail_check(c, "out of memory");
-    if (cdz_value_put(c, p, text, one, NULL) != CDZ_OK) return CDZ_CHECK_OK;
+    if (cdz_check_value_put(c, p, text, one, NULL) != CDZ_OK) return CDZ_CHECK_OK;
     cdz_param_write(p, one, &first);
     cdz_json value;
     cdz_error err = {0};
@@ -234,7 +235,8 @@ static cdz_check_state try_param(cdz_child *c, const cdz_param *p)
     CDZ_CHECK_TRY(try_value(c, p, "none", &taken));
     for (int i = 0; i < 8 && state == CDZ_CHECK_OK; i++) {
         cdz_buf_clear(&text);
-        cdz_value_random(p, cdz_usual_facts.n_vocab, i < 4 ? CDZ_MILD : CDZ_WILD, &c->random, &text);
+        cdz_check_value_random(p, cdz_usual_facts.n_vocab, i < 4 ? CDZ_MILD : CDZ_WILD, &c->random,
+                               &text);
         if (text.failed || !text.data) break;
         state = try_value(c, p, text.data, &taken);
         if (state == CDZ_CHECK_OK) state = round_trip(c, p, text.data);
@@ -247,7 +249,7 @@ cdz_check_state cdz_check_parameters(cdz_child *c)
 {
     const cdz_param_table table = cdz_params_of(c->ref.base);
     if (table.n == 0) return cdz_pass_check(c, "there are none");
-    void *params = cdz_params_new(c);
+    void *params = cdz_check_params_new(c);
     if (!params) return cdz_fail_check(c, "out of memory");
     CDZ_CHECK_TRY(create_with(c, params, "the defaults"));
     for (uint32_t i = 0; i < table.n; i++) CDZ_CHECK_TRY(try_param(c, cdz_param_at(&table, i)));
@@ -269,7 +271,7 @@ static cdz_check_state fuzz_rows(cdz_child *c, cdz_probe *t, uint32_t round, con
         status = cdz_follow_ask(&f, answer);
         const char *broken = cdz_probe_broken_late(t, status);
         if (!broken && status == CDZ_OK) {
-            const int32_t token = step % 2 ? cdz_text_token(&t->facts, 40 * round + step)
+            const int32_t token = step % 2 ? cdz_probe_text_token(&t->facts, 40 * round + step)
                                            : cdz_some_token(&t->facts, 40 * round + step);
             status = cdz_follow_take(&f, token);
             broken = cdz_probe_broken_late(t, status);

@@ -93,8 +93,9 @@ static cdz_check_state walk_guarded(cdz_child *c, guarded *g, const cdz_setup *s
     for (uint32_t step = 0; step < steps; step++) {
         CDZ_CHECK_TRY(ask_guarded(c, &t, g, follows, setup));
         for (uint32_t r = 0; r < ROWS; r++)
-            (void)cdz_follow_take(&follows[r], step % 3 ? cdz_some_token(&facts, 7 * step + r)
-                                                        : cdz_text_token(&facts, 7 * step + r));
+            (void)cdz_follow_take(&follows[r], step % 3
+                                                   ? cdz_some_token(&facts, 7 * step + r)
+                                                   : cdz_probe_text_token(&facts, 7 * step + r));
     }
     cdz_probe_free(&t);
     return CDZ_CHECK_OK;
@@ -218,7 +219,7 @@ static cdz_check_state guard_state(cdz_child *c, const cdz_setup *setup, bool at
         cdz_check_note(c, "step %u with %s", step, setup->text);
         if (step < FEW || step % 16 == 0) (void)cdz_follow_ask(&f, answer);
         (void)cdz_follow_take(&f, step < WALK ? cdz_some_token(&t.facts, step)
-                                              : cdz_text_token(&t.facts, step));
+                                              : cdz_probe_text_token(&t.facts, step));
         const unsigned char *tail = f.state;
         for (size_t i = cdz_probe_state_size(&t); i < bytes; i++)
             if (tail[i])

@@ -123,7 +123,7 @@ static cdz_check_state spread_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_nan_spread(cdz_child *c)
 {
-    if (!(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
+    if (!(cdz_probe_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
     return cdz_check_each_age(c, spread_with);
 }

@@ -95,7 +95,7 @@ static cdz_check_state with_all_samples(cdz_child *c, judge_fn *judge, void *use
 
 static bool promises(const cdz_child *c, uint32_t cap)
 {
-    return (cdz_plugin_caps(c->ref.base) & cap) != 0;
+    return (cdz_probe_caps(c->ref.base) & cap) != 0;
 }
 
 static cdz_check_state promised(cdz_child *c, uint32_t cap, judge_fn *judge)

@@ -83,7 +83,7 @@ cdz_check_state cdz_check_threads(cdz_child *c)
 {
     if (cdz_module_is_script(c->ref.module))
         return cdz_skip_check(c, "scripts stay on the engine's thread");
-    if (!(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
+    if (!(cdz_probe_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
     return cdz_check_each_age(c, threads_with);
 }

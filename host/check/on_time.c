@@ -246,7 +246,7 @@ static cdz_check_state batch_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_batch(cdz_child *c)
 {
-    if (c->ref.base->kind == CDZ_KIND_PROCESSOR && !(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
+    if (c->ref.base->kind == CDZ_KIND_PROCESSOR && !(cdz_probe_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
     return cdz_check_each_age(c, batch_with);
 }

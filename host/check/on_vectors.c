@@ -76,7 +76,7 @@ static cdz_check_state read_params(cdz_child *c, const place *at, const cdz_json
     const cdz_param_table table = cdz_params_of(c->ref.base);
     cdz_error err = {0};
     char what[256];
-    *params = cdz_params_new(c);
+    *params = cdz_check_params_new(c);
     if (!*params) return wrong(c, at, "out of memory");
     for (uint32_t i = 0; values && i < values->len; i++) {
         const cdz_json_member *m = &values->members[i];

@@ -1,4 +1,8 @@
-/* probe.c - the calls of one processor or criterion, as the engine makes them. */
+/* probe.c - the calls of one processor or criterion, as the engine makes them: made, begun, asked, told of tokens, its state
+ * copied and followed along a text; and whether two answers are the same.
+ *
+ * Owns: one instance and its made-up request. Not: what a check expects (on_*.c). It calls through the host's door, but puts
+ * nothing back and judges nothing: what a call leaves behind is what checks look for. */
 #include "check/probe.h"
 
 #include <stdio.h>
@@ -78,6 +82,7 @@ bool cdz_probe_make(cdz_probe *t, const cdz_plugin_base *plugin, const void *par
 void cdz_probe_free(cdz_probe *t)
 {
     cdz_probe_end(t);
+    cdz_probe_grammar_free(t);
     cdz_arena_free(&t->memory);
     cdz_scratch_free(&t->scratch);
     free(t->prompt_ids);
@@ -276,7 +281,7 @@ uint32_t cdz_probe_state_size(const cdz_probe *t)
     return is_processor(t) ? processor_of(t)->state_size : criterion_of(t)->state_size;
 }
 
-uint32_t cdz_plugin_caps(const cdz_plugin_base *plugin)
+uint32_t cdz_probe_caps(const cdz_plugin_base *plugin)
 {
     const void *whole = plugin;
     switch (plugin->kind) {
@@ -376,7 +381,7 @@ void cdz_follow_start_at(cdz_follow *f, cdz_probe *probe, uint32_t row, void *st
     *f = (cdz_follow){.probe = probe, .row = row, .len = prompt.len, .state = state};
     memcpy(f->ids, prompt.at, prompt.len * sizeof *f->ids);
     for (uint32_t i = 0; i < probe->facts.age; i++)
-        (void)cdz_follow_take(f, i % 16 < 8 ? cdz_text_token(&probe->facts, from + i)
+        (void)cdz_follow_take(f, i % 16 < 8 ? cdz_probe_text_token(&probe->facts, from + i)
                                             : cdz_some_token(&probe->facts, from + i));
 }
 

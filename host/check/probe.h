@@ -11,6 +11,7 @@
 #include "call/offers.h"
 #include "check/child.h"
 #include "config/generation.h"
+#include "grammar/store.h"
 #include "token/tokenizer.h"
 
 enum { CDZ_PROBE_ROWS = 8, CDZ_PROBE_MOST = 2048, CDZ_ANSWER_LEAST = 4, CDZ_ROOM = 64 };
@@ -51,8 +52,10 @@ typedef struct cdz_probe {
         refuse_at;    /* host memory asked for, and which one (from 1) is refused; 0: none */
     float *companion; /* (n_rows, n_vocab) what the model would say beside each row; or NULL */
     double now;       /* the clock that the plugin sees */
-    const cdz_tokens *tokens; /* NULL: the kit's own */
-    void *stops;              /* (n_rows) where a criterion's answers go; NULL: the probe's own */
+    const cdz_tokens *tokens;    /* NULL: the kit's own */
+    cdz_grammar_store *grammars; /* constraints; NULL until a plugin compiles one, as the next */
+    cdz_grammar_vocab *vocab;    /* the kit's own tokens */
+    void *stops;         /* (n_rows) where a criterion's answers go; NULL: the probe's own */
     uint32_t n_answered; /* rows were answered so many times: from then on a failure is a broken promise */
     cdz_string stop_text; /* the first text of a criterion, and its sum: it lives as long as the request */
     uint32_t stop_hash;
@@ -89,7 +92,7 @@ bool cdz_probe_form(cdz_probe *t, cdz_form *out);
 bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out);
 
 uint32_t cdz_probe_state_size(const cdz_probe *t);
-uint32_t cdz_plugin_caps(const cdz_plugin_base *plugin);
+uint32_t cdz_probe_caps(const cdz_plugin_base *plugin);
 /* A state as the host keeps it: zeroed, or a copy of another (by clone where the plugin has one). */
 void *cdz_probe_state(cdz_probe *t);
 cdz_status cdz_probe_copy_state(cdz_probe *t, void *to, const void *from);
@@ -109,6 +112,8 @@ extern const cdz_caller cdz_probe_caller;
 /* Notes a call of a function marked [load, engine] on another thread. */
 void cdz_probe_look_at_thread(const cdz_step *step, const char *function);
 const void *cdz_probe_tokenizer(void); /* probe_tokens.c */
+const void *cdz_probe_grammar(void);   /* probe_grammar.c */
+void cdz_probe_grammar_free(cdz_probe *t);
 static inline cdz_probe *cdz_probe_of(const cdz_step *step)
 {
     return (cdz_probe *)step->scope;
@@ -155,7 +160,7 @@ void cdz_fill_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint64_t key);
 /* One of few, more often than not; else any, one of either end, or one of the kit's text. */
 int32_t cdz_some_token(const cdz_made_up *facts, uint64_t key);
 /* Token i of the kit's text, which begins again at its end. */
-int32_t cdz_text_token(const cdz_made_up *facts, uint64_t i);
+int32_t cdz_probe_text_token(const cdz_made_up *facts, uint64_t i);
 
 /* --- parameters: setups.c ------------------------------------------------------------------------------------ */
 

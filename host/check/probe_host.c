@@ -4,6 +4,7 @@
 
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/tokenizer.h"
+#include "cadenza/ext/trace.h"
 #include "call/guard.h"
 #include "check/probe.h"
 #include "random/torch_rng.h"
@@ -19,10 +20,20 @@ static const float *companion_logits(const cdz_step *step, uint32_t r)
 static const cdz_companion_host companion_host = {.size = sizeof companion_host,
                                                   .logits = companion_logits};
 
+static const char *no_text(const cdz_step *step)
+{
+    (void)step;
+    return NULL;
+}
+
 static const void *extension(const char *id)
 {
+    static const cdz_trace_api trace = {
+        .size = sizeof trace, .request_id = no_text, .traceparent = no_text};
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_probe_tokenizer();
+    if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_probe_grammar();
+    if (strcmp(id, CDZ_EXT_TRACE) == 0) return &trace;
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_host;
     return cdz_host_extension(id);
 }
@@ -67,7 +78,7 @@ static cdz_status config(const cdz_step *step, const char *name, cdz_param_type 
 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
 {
-    cdz_philox(cdz_probe_of(step)->facts.seed, cdz_plugin_key(step->plugin->id), row, position, out);
+    cdz_philox(cdz_probe_of(step)->facts.seed, cdz_philox_key(step->plugin->id), row, position, out);
 }
 
 static double now_s(const cdz_step *step)

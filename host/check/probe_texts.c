@@ -83,19 +83,19 @@ static cdz_string number_of(uint32_t i)
     return (cdz_string){numbers + 4 * (size_t)(i % NUMBERS), 4};
 }
 
-bool cdz_text_is_special(uint32_t n_vocab, int32_t id)
+bool cdz_probe_text_is_special(uint32_t n_vocab, int32_t id)
 {
     return n_vocab >= CDZ_TEXT_LEAST && id >= 0 && (uint32_t)id + CDZ_TEXT_SPECIALS >= n_vocab &&
            (uint32_t)id < n_vocab;
 }
 
-cdz_string cdz_text_of_token(uint32_t n_vocab, int32_t id)
+cdz_string cdz_probe_text_of_token(uint32_t n_vocab, int32_t id)
 {
     static const cdz_string specials[CDZ_TEXT_SPECIALS] = {
         WORD("<|start|>"), WORD("<|end|>"), {NULL, 0}};
     const uint32_t i = (uint32_t)id;
     if (id < 0 || i >= n_vocab) return (cdz_string){NULL, 0};
-    if (cdz_text_is_special(n_vocab, id)) return specials[i + CDZ_TEXT_SPECIALS - n_vocab];
+    if (cdz_probe_text_is_special(n_vocab, id)) return specials[i + CDZ_TEXT_SPECIALS - n_vocab];
     if (i < CDZ_TEXT_BYTES) return (cdz_string){letters + i, 1};
     if (i < CDZ_TEXT_WORDS) return (cdz_string){bytes_of + (i - CDZ_TEXT_BYTES), 1};
     if (i < CDZ_TEXT_WORDS + N_WORDS) return words[i - CDZ_TEXT_WORDS];
@@ -113,14 +113,14 @@ static uint32_t word_at(const char *text, size_t len)
     return best;
 }
 
-int32_t cdz_text_first_token(uint32_t n_vocab, const char *text, size_t len, size_t *bytes)
+int32_t cdz_probe_text_first_token(uint32_t n_vocab, const char *text, size_t len, size_t *bytes)
 {
     const unsigned char c = (unsigned char)text[0];
     const uint32_t word = word_at(text, len);
     uint32_t id = c >= 'a' && c <= 'z' ? (uint32_t)(c - 'a') : CDZ_TEXT_BYTES + (uint32_t)c;
     *bytes = 1;
     if (word < N_WORDS) id = CDZ_TEXT_WORDS + word, *bytes = words[word].len;
-    if (id < n_vocab && !cdz_text_is_special(n_vocab, (int32_t)id)) return (int32_t)id;
+    if (id < n_vocab && !cdz_probe_text_is_special(n_vocab, (int32_t)id)) return (int32_t)id;
     *bytes = 1; /* a vocabulary too small for it */
     return c >= 'a' && (uint32_t)(c - 'a') < n_vocab && c <= 'z' ? c - 'a' : 0;
 }
@@ -159,7 +159,7 @@ static const char corpus[] =
     "ending where the next begins, to the letter and to the byte. stop\n"
     "User: is that all?\nAssistant: that is the end.\n\n";
 
-cdz_string cdz_text_corpus(void)
+cdz_string cdz_probe_text_corpus(void)
 {
     return (cdz_string){corpus, sizeof corpus - 1};
 }

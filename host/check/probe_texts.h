@@ -15,12 +15,12 @@ enum {
 };
 
 /* What token id of a vocabulary of n_vocab adds to a text; {NULL, 0}: nothing. Any thread. */
-cdz_string cdz_text_of_token(uint32_t n_vocab, int32_t id);
-bool cdz_text_is_special(uint32_t n_vocab, int32_t id);
+cdz_string cdz_probe_text_of_token(uint32_t n_vocab, int32_t id);
+bool cdz_probe_text_is_special(uint32_t n_vocab, int32_t id);
 /* The token that a text begins with, and in *bytes how much of it that is. len > 0. */
-int32_t cdz_text_first_token(uint32_t n_vocab, const char *text, size_t len, size_t *bytes);
+int32_t cdz_probe_text_first_token(uint32_t n_vocab, const char *text, size_t len, size_t *bytes);
 
 /* The kit's text: prose, code, tables, many scripts, and bytes that are no UTF-8. */
-cdz_string cdz_text_corpus(void);
+cdz_string cdz_probe_text_corpus(void);
 
 #endif

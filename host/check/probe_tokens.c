@@ -20,7 +20,7 @@ static cdz_string token_text(const cdz_step *step, int32_t id)
 {
     const cdz_tokens *tokens = cdz_probe_of(step)->tokens;
     const uint32_t n_vocab = step->request ? step->request->n_vocab : cdz_usual_facts.n_vocab;
-    if (!tokens) return cdz_text_of_token(n_vocab, id);
+    if (!tokens) return cdz_probe_text_of_token(n_vocab, id);
     return id >= 0 && (uint32_t)id < tokens->n ? tokens->texts[id] : (cdz_string){NULL, 0};
 }
 
@@ -28,7 +28,7 @@ static bool is_special(const cdz_step *step, int32_t id)
 {
     const cdz_tokens *tokens = cdz_probe_of(step)->tokens;
     if (tokens) return cdz_tokenizer_is_special(tokens->tokenizer, id);
-    return cdz_text_is_special(n_tokens(step), id);
+    return cdz_probe_text_is_special(n_tokens(step), id);
 }
 
 static cdz_status encode_for_model(const cdz_step *step, const char *text, size_t len, cdz_ids *out)
@@ -69,7 +69,7 @@ static cdz_status encode(const cdz_step *step, const char *text, size_t len, boo
     uint32_t n = 0;
     if (!ids) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
     for (size_t at = 0, bytes; at < len; at += bytes)
-        ids[n++] = cdz_text_first_token(n_vocab, text + at, len - at, &bytes);
+        ids[n++] = cdz_probe_text_first_token(n_vocab, text + at, len - at, &bytes);
     *out = (cdz_ids){ids, n};
     return CDZ_OK;
 }

@@ -11,7 +11,7 @@ cdz_status cdz_replay_bytes(cdz_child *c, cdz_string *out, cdz_error *err)
 {
     const char *path = c->options->text;
     cdz_file file = {0};
-    *out = cdz_text_corpus();
+    *out = cdz_probe_text_corpus();
     if (!path) return CDZ_OK;
     CDZ_TRY(cdz_file_map(path, &file, err));
     const size_t len = file.size < CDZ_REPLAY_BYTES ? (size_t)file.size : CDZ_REPLAY_BYTES;
@@ -101,7 +101,7 @@ cdz_status cdz_replay_ids(cdz_child *c, const cdz_tokens *tokens, uint32_t n_voc
     uint32_t n = 0;
     if (!ids) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     for (size_t at = 0, bytes; at < text.len; at += bytes)
-        ids[n++] = cdz_text_first_token(n_vocab, text.at + at, text.len - at, &bytes);
+        ids[n++] = cdz_probe_text_first_token(n_vocab, text.at + at, text.len - at, &bytes);
     *out = (cdz_ids){ids, n};
     return CDZ_OK;
 }

@@ -62,25 +62,25 @@ int32_t cdz_some_token(const cdz_made_up *facts, uint64_t key)
     switch (cdz_random_below(&random, 8)) {
     case 0: return (int32_t)cdz_random_below(&random, facts->n_vocab);
     case 1: return one_of_ends(facts->n_vocab, &random);
-    case 2: return cdz_text_token(facts, key);
+    case 2: return cdz_probe_text_token(facts, key);
     default: return one_of_few(facts->n_vocab, &random);
     }
 }
 
 /* The bytes of token i are found by walking: the text is short, and what was found is kept. */
-int32_t cdz_text_token(const cdz_made_up *facts, uint64_t i)
+int32_t cdz_probe_text_token(const cdz_made_up *facts, uint64_t i)
 {
     static struct {
         uint32_t n_vocab, n;
         int32_t ids[TEXT_IDS];
     } kept; /* of one vocabulary; a check's process has one thread that asks */
     if (kept.n_vocab != facts->n_vocab) {
-        const cdz_string text = cdz_text_corpus();
+        const cdz_string text = cdz_probe_text_corpus();
         kept.n_vocab = facts->n_vocab;
         kept.n = 0;
         for (size_t at = 0, bytes; at < text.len && kept.n < TEXT_IDS; at += bytes)
             kept.ids[kept.n++] =
-                cdz_text_first_token(facts->n_vocab, text.at + at, text.len - at, &bytes);
+                cdz_probe_text_first_token(facts->n_vocab, text.at + at, text.len - at, &bytes);
     }
     return kept.n ? kept.ids[i % kept.n] : 0;
 }

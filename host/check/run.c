@@ -254,9 +254,9 @@ static cdz_status one_check(runner *r, const cdz_check_row *check, uint32_t plug
 /* Every name of --only must be a check. */
 static cdz_status only_is_known(const char *only, cdz_error *err)
 {
-    const char *names[64], *about;
+    const char *names[CDZ_MOST_CHECKS], *about;
     uint32_t n = 0, kinds;
-    while (n < 64 && cdz_check_listed(n, &names[n], &about, &kinds)) n++;
+    while (n < CDZ_MOST_CHECKS && cdz_check_listed(n, &names[n], &about, &kinds)) n++;
     for (const char *at = only; *at;) {
         char name[64];
         const size_t word = strcspn(at, ",");

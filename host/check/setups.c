@@ -6,7 +6,7 @@
 
 enum { TRIES = 120, ROW_TRIES = 8, WHY = 1100 };
 
-void *cdz_params_new(cdz_child *c)
+void *cdz_check_params_new(cdz_child *c)
 {
     const cdz_param_table table = cdz_params_of(c->ref.base);
     void *params = cdz_arena_alloc(&c->memory, table.params_size + 1u);
@@ -14,8 +14,8 @@ void *cdz_params_new(cdz_child *c)
     return params;
 }
 
-cdz_status cdz_value_put(cdz_child *c, const cdz_param *param, const char *text, void *params,
-                         cdz_error *err)
+cdz_status cdz_check_value_put(cdz_child *c, const cdz_param *param, const char *text, void *params,
+                               cdz_error *err)
 {
     cdz_json value;
     CDZ_TRY(cdz_param_from_text(param, text, &c->memory, &value, err));
@@ -38,7 +38,7 @@ static cdz_status put_settings(cdz_child *c, void *params, cdz_error *err)
         if (!param)
             return cdz_err(err, CDZ_E_USAGE, "-s %s: %s has no such parameter%s", name,
                            c->ref.base->id, suggestion);
-        if (cdz_value_put(c, param, equals + 1, params, err) != CDZ_OK)
+        if (cdz_check_value_put(c, param, equals + 1, params, err) != CDZ_OK)
             return cdz_err_prefix(err, "-s %s", name);
     }
     return CDZ_OK;
@@ -79,7 +79,7 @@ static cdz_setup *setup_of(cdz_child *c, void *params, cdz_error *err)
 
 cdz_setup *cdz_setup_defaults(cdz_child *c, cdz_error *err)
 {
-    return setup_of(c, cdz_params_new(c), err);
+    return setup_of(c, cdz_check_params_new(c), err);
 }
 
 /* A script's budgets are the host's affair. */
@@ -100,14 +100,14 @@ cdz_setup *cdz_setup_random(cdz_child *c, uint64_t *random, uint32_t n_vocab, cd
                             cdz_error *err)
 {
     const cdz_param_table table = cdz_params_of(c->ref.base);
-    void *params = cdz_params_new(c);
+    void *params = cdz_check_params_new(c);
     cdz_buf text = {0};
     for (uint32_t i = 0; params && i < table.n; i++) {
         const cdz_param *param = cdz_param_at(&table, i);
         if (is_budget(c, param) || !to_be_set(param, random)) continue;
         cdz_buf_clear(&text);
-        cdz_value_random(param, n_vocab, wild, random, &text);
-        if (!text.failed && text.data) (void)cdz_value_put(c, param, text.data, params, NULL);
+        cdz_check_value_random(param, n_vocab, wild, random, &text);
+        if (!text.failed && text.data) (void)cdz_check_value_put(c, param, text.data, params, NULL);
     }
     cdz_buf_free(&text);
     return setup_of(c, params, err);

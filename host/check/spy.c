@@ -205,6 +205,8 @@ VERB(keep_hidden, (cdz_decoder * dec, cdz_positions positions, const uint32_t *l
      (dec, positions, layers, n))
 GIVES(head, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
       (dec, hidden, n, out), out, CDZ_ROWS_OF_PASS)
+GIVES(lens, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
+      (dec, hidden, n, out), out, CDZ_ROWS_OF_PASS)
 VERB(stop_test,
      (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n, cdz_stop *stops),
      (dec, ids, rows, n, stops))
@@ -349,7 +351,7 @@ static void fill_table(void)
     PUT(head), PUT(stop_test), PUT(propose), PUT(judged), PUT(record), PUT(put_result);
     PUT(return_rows), PUT(finish), PUT(done), PUT(cancelled), PUT(seq_free), PUT(input_ids);
     PUT(n_rows), PUT(row_done), PUT(rewindable), PUT(seq_of_row), PUT(seq_ids), PUT(seq_length);
-    PUT(has_drafter), PUT(deadline_s), PUT(vocab_size), PUT(facts);
+    PUT(has_drafter), PUT(deadline_s), PUT(vocab_size), PUT(facts), PUT(lens);
 #undef PUT
 }
 

@@ -4,6 +4,8 @@
 
 #include "check/child.h"
 
+enum { CDZ_MOST_CHECKS = 128 }; /* the scan among them */
+
 typedef struct cdz_check_row {
     const char *name, *about;
     uint32_t kinds;    /* bits 1 << cdz_kind */

@@ -149,8 +149,8 @@ static void put_flag(uint64_t *random, cdz_buf *out)
     cdz_buf_puts(out, cdz_random_below(random, 2) ? "true" : "false");
 }
 
-void cdz_value_random(const cdz_param *p, uint32_t n_vocab, cdz_wildness wild, uint64_t *random,
-                      cdz_buf *out)
+void cdz_check_value_random(const cdz_param *p, uint32_t n_vocab, cdz_wildness wild,
+                            uint64_t *random, cdz_buf *out)
 {
     switch (p->type) {
     case CDZ_T_BOOL:

@@ -79,7 +79,7 @@ static bool find_habit(const cdz_args *a, const char *name, size_t len, meaning 
     for (size_t i = 0; i < n; i++) {
         if (!cdz_habit_same(name, len, all[i].name)) continue;
         if (all[i].says && !(a->page->takes & CDZ_TAKES_DECODING)) continue;
-        if (!all[i].says && !cdz_habit_leads(a->page, &all[i], &m->flag, &m->slot)) continue;
+        if (!all[i].says && !cdz_cli_habit_leads(a->page, &all[i], &m->flag, &m->slot)) continue;
         m->habit = &all[i];
         if (m->flag) find_exact(a, m->flag->name, strlen(m->flag->name), m);
         return true;
@@ -302,7 +302,7 @@ static bool take_flag(cdz_args *a, const meaning *m, const char *value)
     a->opt = flag->id;
     if (m->place < cdz_page_n_own(a->page)) return true;
     const cdz_setting *setting = cdz_page_setting(a->page, m->place);
-    if (setting->group & CDZ_TAKES_MODEL)
+    if (setting == cdz_setting_named("model"))
         a->model = value;
     else if (!cdz_cli_take_setting(a->common, setting, value, a->page->name, &a->status))
         a->stopped = true;

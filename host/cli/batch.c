@@ -129,10 +129,7 @@ static cdz_status line_pipeline(batch *b, const cdz_json *document, cdz_pipeline
 
 static cdz_status open_draft(batch *b, const cdz_json *document, cdz_model **out, cdz_error *err)
 {
-    char path[4096];
-    return cdz_drafts_open(
-        &b->drafts, b->session->runtime, document,
-        cdz_cli_model_folder(b->options->common.host.program.model, path, sizeof path), out, err);
+    return cdz_drafts_open(&b->drafts, b->session->runtime, document, b->session->folder, out, err);
 }
 
 /* A file of plain texts is told what lines look like. */
@@ -361,21 +358,26 @@ static bool is_answer(const char *line, size_t len)
     return good;
 }
 
+/* Answers may hold scores of every step. */
+#define ANSWER_BYTES ((size_t)1 << 30)
+
 /* Counts the answers that stand in the output, and cuts off what follows them. */
-static bool keep_answers(batch *b)
+static cdz_status keep_answers(batch *b, cdz_error *err)
 {
-    char *line = NULL;
-    size_t cap = 0;
+    const char *path = b->options->output;
+    cdz_cli_lines lines = {.in = b->out, .name = path, .max = ANSWER_BYTES};
     off_t end = 0;
+    cdz_status status;
     rewind(b->out);
-    for (ssize_t len; (len = getline(&line, &cap, b->out)) > 0 && line[len - 1] == '\n';
-         end += len) {
-        if (!is_answer(line, (size_t)len)) break;
+    for (bool some; (status = cdz_cli_next_line(&lines, &some, err)) == CDZ_OK && some &&
+                    lines.ended && is_answer(lines.line, lines.len);
+         end += (off_t)lines.len + 1)
         b->n_kept++;
-    }
-    const bool read = !ferror(b->out);
-    free(line);
-    return read && fseeko(b->out, end, SEEK_SET) == 0 && ftruncate(fileno(b->out), end) == 0;
+    free(lines.line);
+    CDZ_TRY(status);
+    if (fseeko(b->out, end, SEEK_SET) != 0 || ftruncate(fileno(b->out), end) != 0)
+        return cdz_err(err, CDZ_E_IO, "%s: its answers cannot be kept: %s", path, strerror(errno));
+    return CDZ_OK;
 }
 
 /* --- the files -------------------------------------------------------------------------------------------------- */
@@ -389,8 +391,7 @@ static cdz_status open_output(batch *b, cdz_error *err)
     if (!path) return CDZ_OK;
     CDZ_TRY(cdz_cli_check_place(&b->options->common, path, NULL, 0, err));
     CDZ_TRY(cdz_write_grow(path, b->options->resume, &input, 1, &b->out, err));
-    if (b->out == stdout || !b->options->resume || keep_answers(b)) return CDZ_OK;
-    return cdz_err(err, CDZ_E_IO, "%s: its answers cannot be kept: %s", path, strerror(errno));
+    return b->out == stdout || !b->options->resume ? CDZ_OK : keep_answers(b, err);
 }
 
 static int open_files(batch *b)
@@ -420,7 +421,7 @@ static int close_files(batch *b)
     return b->write_errno ? CDZ_EXIT_FAILURE : CDZ_EXIT_OK;
 }
 
-int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
+int cdz_cli_run_batch(const cdz_run_options *options, cdz_session *session)
 {
     batch *b = calloc(1, sizeof *b);
     if (!b) return CDZ_EXIT_FAILURE;

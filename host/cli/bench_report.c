@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "cadenza/cadenza.h"
 
-double cdz_bench_step_bytes(const cdz_bench_report *r)
+double cdz_cli_bench_step_bytes(const cdz_bench_report *r)
 {
     const double seen = r->settings.context + r->settings.new_tokens / 2.0;
     return (double)(r->cost.layer_bytes + r->cost.head_bytes) +
@@ -49,7 +49,7 @@ static void write_stages(cdz_buf *out, const cdz_bench_report *r)
                    cdz_work_own_seconds(step) * 1e6 / steps);
 }
 
-bool cdz_bench_limits_known(const cdz_bench_report *r)
+bool cdz_cli_bench_limits_known(const cdz_bench_report *r)
 {
     return strcmp(r->device, "cpu") == 0;
 }
@@ -72,13 +72,13 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
                        (double)r->weights->facts.bf16_activation_bytes * 1e-6);
     cdz_buf_printf(out, "%s, %s kernels, %u threads; medians of %u rounds and extremes\n", r->cpu,
                    r->variant, r->threads, s->rounds);
-    if (!cdz_bench_limits_known(r))
+    if (!cdz_cli_bench_limits_known(r))
         cdz_buf_printf(out, "passes on %s; its limits were not measured\n", r->device);
     cdz_buf_printf(out, "opened in %.1f ms, first token of %u prompt tokens %.1f ms after that\n",
                    r->open_ms, s->context, r->first_ms);
 }
 
-void cdz_bench_write_table(const cdz_bench_report *r, cdz_buf *out)
+void cdz_cli_bench_write_table(const cdz_bench_report *r, cdz_buf *out)
 {
     const cdz_bench_settings *s = &r->settings;
     write_head(out, r);
@@ -86,13 +86,13 @@ void cdz_bench_write_table(const cdz_bench_report *r, cdz_buf *out)
     if (s->batch > 1) cdz_buf_printf(out, ", %u of them together", s->batch);
     cdz_buf_putc(out, '\n');
     write_figure(out, &r->prefill, "ms", "GMAC/s", "multiply-add limit");
-    if (cdz_bench_limits_known(r))
+    if (cdz_cli_bench_limits_known(r))
         write_spread(out, "multiply-add limit", r->prefill.limit, "GMAC/s");
     cdz_buf_printf(out, "\n%u new tokens after %u", s->new_tokens, s->context);
     if (s->batch > 1) cdz_buf_printf(out, ", %u sequences together", s->batch);
     cdz_buf_putc(out, '\n');
     write_figure(out, &r->decode, "ms a step", "GB/s", "read limit");
-    if (cdz_bench_limits_known(r)) write_spread(out, "read limit", r->decode.limit, "GB/s");
+    if (cdz_cli_bench_limits_known(r)) write_spread(out, "read limit", r->decode.limit, "GB/s");
     write_stages(out, r);
 }
 
@@ -163,7 +163,7 @@ static void json_model(cdz_buf *out, const cdz_bench_report *r)
                    (unsigned long long)r->cost.kv_bytes, (unsigned long long)macs);
 }
 
-void cdz_bench_write_json(const cdz_bench_report *r, cdz_buf *out)
+void cdz_cli_bench_write_json(const cdz_bench_report *r, cdz_buf *out)
 {
     const cdz_bench_settings *s = &r->settings;
     const uint64_t steps = r->decode.times.passes ? r->decode.times.passes : 1;
@@ -183,6 +183,6 @@ void cdz_bench_write_json(const cdz_bench_report *r, cdz_buf *out)
     json_figure(out, "prefill", &r->prefill, "ms", "gmac_s");
     json_figure(out, "decode", &r->decode, "ms_per_step", "gb_s");
     cdz_buf_printf(out, ",\n \"step_bytes\": %.0f, \"own_us_per_step\": %.3f}\n",
-                   cdz_bench_step_bytes(r),
+                   cdz_cli_bench_step_bytes(r),
                    cdz_work_own_seconds(&r->decode.times) * 1e6 / (double)steps);
 }

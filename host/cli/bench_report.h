@@ -36,11 +36,11 @@ typedef struct cdz_bench_report {
 } cdz_bench_report;
 
 /* Bytes that a decode step reads: weights, and keys and values halfway through the new tokens. */
-double cdz_bench_step_bytes(const cdz_bench_report *report);
+double cdz_cli_bench_step_bytes(const cdz_bench_report *report);
 /* Of what passes ran on: those of the CPU are measured. */
-bool cdz_bench_limits_known(const cdz_bench_report *report);
+bool cdz_cli_bench_limits_known(const cdz_bench_report *report);
 
-void cdz_bench_write_table(const cdz_bench_report *report, cdz_buf *out);
-void cdz_bench_write_json(const cdz_bench_report *report, cdz_buf *out);
+void cdz_cli_bench_write_table(const cdz_bench_report *report, cdz_buf *out);
+void cdz_cli_bench_write_json(const cdz_bench_report *report, cdz_buf *out);
 
 #endif

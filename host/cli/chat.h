@@ -32,6 +32,7 @@ typedef enum cdz_chat_role { CDZ_ROLE_SYSTEM, CDZ_ROLE_USER, CDZ_ROLE_ASSISTANT 
 typedef struct cdz_turn {
     cdz_chat_role role;
     char *text;               /* owned */
+    char *reasoning;          /* owned: what came before the text; NULL: nothing */
     struct cdz_result *state; /* owned: the KV state of all up to this answer; NULL: none is kept */
 } cdz_turn;
 
@@ -41,6 +42,8 @@ typedef struct cdz_turns {
 } cdz_turns;
 
 bool cdz_turns_add(cdz_turns *turns, cdz_chat_role role, const char *text);
+/* Of the newest turn. False: out of memory. */
+bool cdz_turns_reason(cdz_turns *turns, const char *reasoning);
 void cdz_turns_cut(cdz_turns *turns, size_t n); /* keeps the first n */
 /* Drops the oldest question with what answers it; a system message stays. False: there is no question but the last. */
 bool cdz_turns_drop_oldest(cdz_turns *turns);
@@ -55,7 +58,7 @@ cdz_status cdz_turns_read(cdz_turns *turns, const char *path, cdz_error *err);
 
 /* The conversation as ids, ending where the assistant's answer begins. The template's markup is read with its special
  * tokens; what messages say never is, so no message can forge a turn. */
-cdz_status cdz_chat_ids(cdz_chat_template *chat, const cdz_tokenizer *tok, const cdz_turns *turns,
-                        int32_t **ids, uint32_t *n, cdz_error *err);
+cdz_status cdz_turns_ids(cdz_chat_template *chat, const cdz_tokenizer *tok, const cdz_turns *turns,
+                         int32_t **ids, uint32_t *n, cdz_error *err);
 
 #endif

@@ -21,9 +21,17 @@ bool cdz_turns_add(cdz_turns *turns, cdz_chat_role role, const char *text)
     return true;
 }
 
+bool cdz_turns_reason(cdz_turns *turns, const char *reasoning)
+{
+    cdz_turn *turn = &turns->at[turns->n - 1];
+    turn->reasoning = strdup(reasoning);
+    return turn->reasoning;
+}
+
 static void free_turn(cdz_turn *turn)
 {
     free(turn->text);
+    free(turn->reasoning);
     cdz_result_free(turn->state);
 }
 
@@ -85,6 +93,10 @@ void cdz_turns_write(const cdz_turns *turns, cdz_buf *out)
         cdz_buf_printf(out, "%s\n  {\"role\": \"%s\", \"content\": ", i ? "," : "",
                        cdz_role_name(turn->role));
         cdz_json_write_string(out, turn->text, strlen(turn->text));
+        if (turn->reasoning) {
+            cdz_buf_puts(out, ", \"reasoning_content\": ");
+            cdz_json_write_string(out, turn->reasoning, strlen(turn->reasoning));
+        }
         cdz_buf_putc(out, '}');
     }
     cdz_buf_puts(out, "\n]\n");
@@ -101,23 +113,31 @@ static bool role_named(const cdz_json *name, cdz_chat_role *out)
     return false;
 }
 
+static bool is_text(const cdz_json *v)
+{
+    return cdz_json_is(v, CDZ_JSON_STRING) && strlen(v->string) == v->len;
+}
+
 static cdz_status read_turn(cdz_turns *turns, const cdz_json *message, const char *path, uint32_t i,
                             cdz_error *err)
 {
     const bool object = message->type == CDZ_JSON_OBJECT;
     const cdz_json *text = object ? cdz_json_get(message, "content") : NULL;
+    const cdz_json *reasoning = object ? cdz_json_get(message, "reasoning_content") : NULL;
     cdz_chat_role role;
     if (!object || !role_named(cdz_json_get(message, "role"), &role))
         return cdz_err(err, CDZ_E_INPUT,
                        "%s: message %u: expected an object with \"role\": \"system\", \"user\" or "
                        "\"assistant\"",
                        path, i + 1);
-    if (!cdz_json_is(text, CDZ_JSON_STRING) || strlen(text->string) != text->len)
-        return cdz_err(err, CDZ_E_INPUT, "%s: message %u: expected \"content\" to be a text", path,
-                       i + 1);
-    return cdz_turns_add(turns, role, text->string)
-               ? CDZ_OK
-               : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory for the conversation", path);
+    const bool reasons = reasoning && reasoning->type != CDZ_JSON_NULL;
+    if (!is_text(text) || (reasons && !is_text(reasoning)))
+        return cdz_err(err, CDZ_E_INPUT, "%s: message %u: expected \"%s\" to be a text", path,
+                       i + 1, is_text(text) ? "reasoning_content" : "content");
+    if (cdz_turns_add(turns, role, text->string) &&
+        (!reasons || cdz_turns_reason(turns, reasoning->string)))
+        return CDZ_OK;
+    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory for the conversation", path);
 }
 
 cdz_status cdz_turns_read(cdz_turns *turns, const char *path, cdz_error *err)
@@ -146,20 +166,23 @@ static cdz_json_member member(const char *name, cdz_json v)
     return (cdz_json_member){.key = name, .key_len = (uint32_t)strlen(name), .value = v};
 }
 
-cdz_status cdz_chat_ids(cdz_chat_template *chat, const cdz_tokenizer *tok, const cdz_turns *turns,
-                        int32_t **ids, uint32_t *n, cdz_error *err)
+cdz_status cdz_turns_ids(cdz_chat_template *chat, const cdz_tokenizer *tok, const cdz_turns *turns,
+                         int32_t **ids, uint32_t *n, cdz_error *err)
 {
     cdz_arena arena = {0};
     cdz_json *messages = cdz_arena_array(&arena, turns->n + 1, sizeof *messages);
-    cdz_json_member *members = cdz_arena_array(&arena, turns->n + 1, 2 * sizeof *members);
+    cdz_json_member *members = cdz_arena_array(&arena, turns->n + 1, 3 * sizeof *members);
     cdz_status status = CDZ_OK;
     if (!messages || !members)
         status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the conversation");
     for (size_t i = 0; status == CDZ_OK && i < turns->n; i++) {
-        cdz_json_member *two = members + 2 * i;
-        two[0] = member("role", text_json(cdz_role_name(turns->at[i].role)));
-        two[1] = member("content", text_json(turns->at[i].text));
-        messages[i] = (cdz_json){.type = CDZ_JSON_OBJECT, .len = 2, .members = two};
+        const cdz_turn *turn = &turns->at[i];
+        cdz_json_member *own = members + 3 * i;
+        own[0] = member("role", text_json(cdz_role_name(turn->role)));
+        own[1] = member("content", text_json(turn->text));
+        if (turn->reasoning) own[2] = member("reasoning_content", text_json(turn->reasoning));
+        messages[i] =
+            (cdz_json){.type = CDZ_JSON_OBJECT, .len = turn->reasoning ? 3 : 2, .members = own};
     }
     const cdz_json list = {.type = CDZ_JSON_ARRAY, .len = (uint32_t)turns->n, .items = messages};
     const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};

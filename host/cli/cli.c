@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 enum { SENTENCE = 2 * CDZ_ERROR_TEXT };
 
@@ -136,6 +137,26 @@ cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options)
     return by_level[which];
 }
 
+bool cdz_cli_is_inline(const char *schema)
+{
+    return schema[strspn(schema, " \t\r\n")] == '{';
+}
+
+/* An option's value as the text of its parameter: files are named, and a pattern is quoted, so that its own quotes stay. */
+static const char *parameter_text(cdz_cli_options *o, const char *name, const char *value)
+{
+    const bool grammar = strcmp(name, "gbnf") == 0 || strcmp(name, "lark") == 0;
+    const bool schema = strcmp(name, "json_schema") == 0;
+    if (grammar || (schema && !cdz_cli_is_inline(value)))
+        return cdz_arena_printf(&o->kept, "%s=file:%s", grammar ? "grammar" : name, value);
+    if (strcmp(name, "regex") != 0) return cdz_arena_printf(&o->kept, "%s=%s", name, value);
+    cdz_buf quoted = {0};
+    cdz_json_write_string(&quoted, value, strlen(value));
+    const char *text = quoted.failed ? NULL : cdz_arena_printf(&o->kept, "regex=%s", quoted.data);
+    cdz_buf_free(&quoted);
+    return text;
+}
+
 /* A parameter of the pipeline: --seed 5 is -s seed=5, and of -s NAME=VALUE the name is the parameter's. */
 static bool take_parameter(cdz_cli_options *o, const cdz_setting *setting, const char *value,
                            const char *command, int *status)
@@ -143,7 +164,7 @@ static bool take_parameter(cdz_cli_options *o, const cdz_setting *setting, const
     char typed[64];
     if (setting->flag.letter != 's') {
         snprintf(typed, sizeof typed, "--%s", setting->flag.name);
-        value = cdz_arena_printf(&o->kept, "%s=%s", setting->name, value);
+        value = parameter_text(o, setting->name, value);
         return value && cdz_cli_add_setting(o, value, typed);
     }
     if (strchr(value, '=') && value[0] != '=') return cdz_cli_add_setting(o, value, NULL);

@@ -17,7 +17,7 @@ typedef int cdz_command(int argc, char **argv);
 cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
     cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
     cdz_cmd_score, cdz_cmd_serve, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_completion, cdz_cmd_manual,
-    cdz_cmd_version, cdz_cmd_grammar;
+    cdz_cmd_version, cdz_cmd_grammar, cdz_cmd_pull, cdz_cmd_list;
 
 /* What a model would run on and what memory that has (model_device.c): the last lines of `model info`, or a member of its
  * JSON object. False: it has been said why not. Whether a device can be had is told before anything else. */
@@ -34,6 +34,9 @@ int cdz_cli_model_check(const char *folder);
 /* `plugin new` (plugin_new.c): writes a package from the shipped template of that kind and language. id: NULL means
  * org.example. and the name. */
 int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, const char *id);
+
+/* `bench serve` (bench_serve.c): a server under load. */
+int cdz_cli_bench_serve(int argc, char **argv);
 
 /* `plugin add` and `plugin remove` (plugin_add.c). lock: the file, or NULL for the usual one. */
 int cdz_cli_plugin_add(const char *folder, const char *lock, bool yes, bool safe_mode);
@@ -67,6 +70,8 @@ bool cdz_cli_take_setting(cdz_cli_options *options, const cdz_setting *setting, 
                           const char *command, int *status);
 /* "name=value", which lives as long as the options; typed: the option it came from, or NULL. */
 bool cdz_cli_add_setting(cdz_cli_options *options, const char *setting, const char *typed);
+/* Whether the value of --json-schema is the schema itself. */
+bool cdz_cli_is_inline(const char *schema);
 /* Lets a sentence that begins with "-s NAME" begin with what was typed for it. */
 void cdz_cli_as_typed(const cdz_cli_options *options, cdz_error *err);
 void cdz_cli_options_free(cdz_cli_options *options);
@@ -120,11 +125,23 @@ void cdz_cli_say_reloaded(cdz_pipeline *pipeline, const cdz_error *why);
 bool cdz_cli_shared(const char *name, char *path, size_t bytes);
 /* The folder of the shipped model into path; false when it is not there. */
 bool cdz_cli_shipped_model(char *path, size_t bytes);
-/* The model that a word means: NULL the shipped one, a path, or a name (models.c). Returns NULL after having spoken. */
-const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes);
+/* What a command reads of a model, and so what is downloaded for it where the model is an id that no cache has. */
+typedef enum cdz_cli_need {
+    CDZ_NEED_WEIGHTS,
+    CDZ_NEED_TEXTS, /* tokenizer and templates */
+    CDZ_NEED_HERE,  /* nothing is downloaded */
+} cdz_cli_need;
 
-/* `model list` */
-int cdz_cli_model_list(void);
+/* The model that a word means: NULL the shipped one, a path, a name, or an id (models.c). how: --revision and --offline. Returns
+ * NULL after having spoken. */
+const char *cdz_cli_model_folder(const cdz_program_settings *how, const char *model,
+                                 cdz_cli_need need, char *path, size_t bytes);
+/* Downloads a model, with a bar on a terminal (download.c); the exit status, after having spoken where it is not 0. */
+struct cdz_hub_wish;
+int cdz_cli_download(const struct cdz_hub_wish *wish, char *path, size_t bytes);
+
+/* `list` and `model list` */
+int cdz_cli_model_list(bool json);
 
 /* `help NAME`, and the names of its topics as a line (topics.c). */
 int cdz_cli_help_on(const char *name);
@@ -139,6 +156,9 @@ void cdz_cli_on_interrupt(void (*handler)(void *user), void *user); /* NULL: non
 /* The same for a program that ends when it is ready to: SIGTERM too calls the handler alone, and so does a second signal;
  * a third ends the program. */
 void cdz_cli_on_stop(void (*handler)(void *user), void *user);
+/* SIGHUP calls handler(user), on the same thread; NULL: it ends the program, as it does where nobody catches it. Returns when
+ * no handler runs. */
+void cdz_cli_on_hangup(void (*handler)(void *user), void *user);
 bool cdz_cli_interrupted(void); /* since the last clear */
 void cdz_cli_clear_interrupt(void);
 
@@ -157,6 +177,7 @@ typedef struct cdz_cli_lines {
     char *line;       /* the line read last, without its newline, NUL-terminated */
     size_t len, cap;
     uint64_t number; /* of that line, from 1 */
+    bool ended;      /* by a newline, not by the stream's end */
 } cdz_cli_lines;
 
 #define CDZ_CLI_LINE_BYTES ((size_t)64 << 20)

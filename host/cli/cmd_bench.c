@@ -24,6 +24,11 @@ enum {
     OPT_FORMAT
 };
 
+static const cdz_verb verbs[] = {
+    {"serve URL", "measures a server under load; see bench serve --help"},
+    {0},
+};
+
 static const cdz_flag flags[] = {
     {"prompt-tokens", 0, OPT_PROMPT, CDZ_FLAG_OFTEN, "N",
      "tokens of the prompt that is timed; default 512, or the model's context if that is "
@@ -41,7 +46,9 @@ static const cdz_flag flags[] = {
 const cdz_page cdz_page_bench = {
     .name = "bench",
     .summary = "measure a model's speed and the machine's limits",
-    .usage = "bench [MODEL] [options]\n",
+    .usage = "bench [MODEL] [options]\n"
+             "bench serve URL [options]\n",
+    .verbs = verbs,
     .about =
         "Measures how fast MODEL reads a prompt and makes new tokens on this machine, with the "
         "settings that run would use. In the same run, and in turns, it measures the machine's "
@@ -173,7 +180,7 @@ static cdz_status run_request(const bench *b, uint32_t n_prompt, uint32_t n_new,
 
 static double read_limit(const bench *b)
 {
-    if (!cdz_bench_limits_known(&b->report)) return 0;
+    if (!cdz_cli_bench_limits_known(&b->report)) return 0;
     double gbs[LIMIT_PASSES];
     for (int i = 0; i < LIMIT_PASSES; i++)
         gbs[i] = cdz_limit_read_gbs(b->backend, b->data, b->bytes);
@@ -182,7 +189,7 @@ static double read_limit(const bench *b)
 
 static double multiply_limit(const bench *b)
 {
-    if (!cdz_bench_limits_known(&b->report)) return 0;
+    if (!cdz_cli_bench_limits_known(&b->report)) return 0;
     double gmacs[LIMIT_PASSES];
     for (int i = 0; i < LIMIT_PASSES; i++) gmacs[i] = cdz_limit_gmacs(b->backend);
     return cdz_spread_of(gmacs, LIMIT_PASSES).median;
@@ -242,7 +249,7 @@ static cdz_status decode_round(bench *b, uint32_t i, cdz_error *err)
     const double took = seconds_of(decode), step = took / (double)decode->passes;
     b->decode.tokens[i] = (double)(made - s->batch) / took;
     b->decode.ms[i] = step * 1e3;
-    note(&b->decode, i, limit, cdz_bench_step_bytes(&b->report) / step * 1e-9);
+    note(&b->decode, i, limit, cdz_cli_bench_step_bytes(&b->report) / step * 1e-9);
     add_times(&b->decode.times, decode);
     return CDZ_OK;
 }
@@ -385,8 +392,8 @@ static int hand_out(const bench *b, const char *json)
     cdz_buf table = {0}, document = {0};
     const bool to_stdout = json && strcmp(json, "-") == 0;
     int status = CDZ_EXIT_OK;
-    cdz_bench_write_json(&b->report, &document);
-    cdz_bench_write_table(&b->report, &table);
+    cdz_cli_bench_write_json(&b->report, &document);
+    cdz_cli_bench_write_table(&b->report, &table);
     if (document.failed || table.failed) {
         cdz_cli_say("out of memory for the report");
         status = CDZ_EXIT_FAILURE;
@@ -428,8 +435,10 @@ static int run_bench(const options *o, const cdz_session *session)
 
 int cdz_cmd_bench(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "serve") == 0) return cdz_cli_bench_serve(argc - 1, argv + 1);
     options o = {
         .common.host.options.profile = true,
+        .common.host.options.prefix_cache = "off", /* each round computes its prompt */
         .settings = {.prompt_tokens = 0, .new_tokens = 64, .context = 16, .batch = 1, .rounds = 5}};
     cdz_session session;
     int status = CDZ_EXIT_USAGE;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/answers.h"
 #include "api/api.h"
 #include "base/write.h"
 #include "cli/chat.h"
@@ -27,19 +28,90 @@ typedef struct chat {
     const char *system, *first;     /* of the command line, or NULL */
     bool interactive, warned, over; /* over: leave */
     uint64_t running;               /* the request Ctrl-C cancels */
-    cdz_buf answer;
+    cdz_answer_form form;           /* of the model's answers */
+    cdz_reply reply;
+    cdz_buf answer, reasoning;
     uint32_t n_read,
         n_reused; /* prompt tokens of the last answer: computed, and found in the KV cache */
 } chat;
 
 /* --- an answer ------------------------------------------------------------------------------------------------ */
 
+/* With special tokens by the user's wish an answer is shown as it comes. */
+static bool shows_all(const chat *c)
+{
+    return c->options.host.request.stream & CDZ_STREAM_SPECIAL;
+}
+
+/* The markers of channels may be tokens that texts leave out. */
+static bool reads_special(const chat *c)
+{
+    return c->form.reply.channels && c->form.marks_special && !shows_all(c);
+}
+
+static void put(chat *c, const char *text, size_t len, cdz_buf *out)
+{
+    const size_t from = out->len;
+    cdz_buf_add(out, text, len);
+    if (!out->failed) cdz_session_put_text(&c->session, out->data + from);
+}
+
+static void on_text(void *user, const char *text, size_t len)
+{
+    chat *c = user;
+    if (c->interactive && c->reasoning.len && !c->answer.len) fputs("\033[0m\n\n", stdout);
+    put(c, text, len, &c->answer);
+}
+
+/* Pale at a terminal; elsewhere only the answer itself is wanted. */
+static void on_reasoning(void *user, const char *text, size_t len)
+{
+    chat *c = user;
+    if (!c->interactive) {
+        cdz_buf_add(&c->reasoning, text, len);
+        return;
+    }
+    if (!c->reasoning.len) fputs("\033[2m", stdout);
+    put(c, text, len, &c->reasoning);
+}
+
 static void on_event(void *user, const cdz_event *event)
 {
     chat *c = user;
     if (event->kind != CDZ_EVENT_TOKENS || event->row != 0) return;
-    cdz_buf_puts(&c->answer, event->text);
-    cdz_session_put_text(&c->session, event->text);
+    size_t len = strlen(event->text);
+    if (reads_special(c)) len = cdz_model_answer_shown(c->session.model, &c->form.reply, event);
+    if (len == SIZE_MAX)
+        c->reply.failed = true;
+    else if (shows_all(c))
+        put(c, event->text, len, &c->answer);
+    else
+        cdz_reply_feed(&c->reply, event->text, len);
+}
+
+static cdz_status begin_answer(chat *c, const int32_t *ids, uint32_t n, cdz_error *err)
+{
+    bool thinking;
+    cdz_buf_clear(&c->answer);
+    cdz_buf_clear(&c->reasoning);
+    cdz_buf_add(&c->answer, "", 0);
+    CDZ_TRY(cdz_model_answer_thinks(c->session.model, &c->form.reply, ids, n, &thinking, err));
+    c->reply = (cdz_reply){.form = c->form.reply,
+                           .sink = {on_text, on_reasoning, NULL, c},
+                           .place = thinking ? CDZ_REPLY_THINKING : CDZ_REPLY_START,
+                           .trim = thinking};
+    return CDZ_OK;
+}
+
+static cdz_status end_answer(chat *c, cdz_status status, cdz_error *err)
+{
+    cdz_reply_end(&c->reply);
+    const bool failed = c->reply.failed || c->answer.failed || c->reasoning.failed;
+    cdz_reply_free(&c->reply);
+    if (c->interactive && c->reasoning.len && !c->answer.len) fputs("\033[0m", stdout);
+    if (status == CDZ_OK && failed)
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the answer");
+    return status;
 }
 
 static void cancel(void *user)
@@ -50,8 +122,8 @@ static void cancel(void *user)
 
 static cdz_status conversation_ids(const chat *c, int32_t **ids, uint32_t *n, cdz_error *err)
 {
-    return cdz_chat_ids(c->chat_template, cdz_run_model_tokenizer(c->session.model->run), &c->turns,
-                        ids, n, err);
+    return cdz_turns_ids(c->chat_template, cdz_run_model_tokenizer(c->session.model->run),
+                         &c->turns, ids, n, err);
 }
 
 /* Keys whose frequencies change with a row's length (dynamic rope) are not those of a conversation read anew. */
@@ -101,8 +173,6 @@ static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
     int32_t *ids;
     uint32_t n;
     *result = NULL;
-    cdz_buf_clear(&c->answer);
-    cdz_buf_add(&c->answer, "", 0);
     CDZ_TRY(conversation_ids(c, &ids, &n, err));
     cdz_request request = cdz_session_request(&c->session, &c->options);
     request.ids = ids;
@@ -111,8 +181,10 @@ static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
     request.user = c;
     request.past = can_keep_state(c) ? cdz_turns_state(&c->turns) : NULL;
     request.keep_cache = can_keep_state(c);
+    if (reads_special(c)) request.stream |= CDZ_STREAM_SPECIAL;
     cdz_status status = check_room(c, n, err);
-    if (status == CDZ_OK) status = run_beside_states(c, &request, result, err);
+    if (status == CDZ_OK) status = begin_answer(c, ids, n, err);
+    if (status == CDZ_OK) status = end_answer(c, run_beside_states(c, &request, result, err), err);
     if (*result) {
         c->n_read = (*result)->outcome->n_prompt_tokens;
         c->n_reused = (*result)->outcome->n_reused_tokens;
@@ -131,10 +203,10 @@ static void say_warnings(chat *c, const cdz_result *result)
 /* The answer becomes a turn, without special tokens, which owns the KV state that the result holds. */
 static bool keep_answer(chat *c, cdz_result *result)
 {
-    const bool marked =
-        c->options.host.request.stream & CDZ_STREAM_SPECIAL && result && cdz_result_rows(result);
+    const bool marked = shows_all(c) && result && cdz_result_rows(result);
     const char *text = marked ? cdz_result_text(result, 0) : c->answer.data;
-    if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, text)) {
+    if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, text) ||
+        (c->reasoning.len && !cdz_turns_reason(&c->turns, c->reasoning.data))) {
         cdz_result_free(result);
         return false;
     }
@@ -173,7 +245,8 @@ static bool open_template(chat *c)
         cdz_cli_say("%s: the model has no tokenizer.json, so it cannot chat", folder);
         return false;
     }
-    if (cdz_chat_template_open(folder, &c->chat_template, &err) == CDZ_OK &&
+    if (cdz_model_answer_form(c->session.model, &c->form, &err) == CDZ_OK &&
+        cdz_chat_template_open(folder, &c->chat_template, &err) == CDZ_OK &&
         cdz_chat_template_choose(c->chat_template, NULL, false, &err) == CDZ_OK)
         return true;
     cdz_cli_fail(&err);
@@ -187,7 +260,7 @@ static cdz_status try_pipeline(const chat *c, cdz_pipeline *pipeline, cdz_error 
 {
     const cdz_model *model = c->session.model, *assistant = c->session.assistant;
     const int32_t id = 0;
-    cdz_job *job = NULL;
+    cdz_prepared call;
     cdz_record_spec record = {0};
     const cdz_prepare_input in = {
         .model = model->run,
@@ -198,8 +271,8 @@ static cdz_status try_pipeline(const chat *c, cdz_pipeline *pipeline, cdz_error 
         .ids = &id,
         .n_ids = 1,
     };
-    const cdz_status status = cdz_prepare_job(&in, &job, &record, err);
-    if (status == CDZ_OK) cdz_job_free(job);
+    const cdz_status status = cdz_prepare_job(&in, &call, &record, err);
+    if (status == CDZ_OK) cdz_job_free(call.job);
     return status;
 }
 
@@ -330,7 +403,8 @@ static void command_model(chat *c, const char *name)
         return;
     }
     chat next = {.session = {.runtime = c->session.runtime}};
-    const char *folder = cdz_cli_model_folder(name, path, sizeof path);
+    const char *folder =
+        cdz_cli_model_folder(&c->options.host.program, name, CDZ_NEED_WEIGHTS, path, sizeof path);
     if (!folder) return;
     if (cdz_session_model(&next.session, &c->options, folder, &err) != CDZ_OK) {
         cdz_cli_fail(&err);
@@ -345,6 +419,7 @@ static void command_model(chat *c, const char *name)
     cdz_model_close(c->session.model);
     c->session.model = next.session.model;
     c->chat_template = next.chat_template;
+    c->form = next.form;
 }
 
 static void command_undo(chat *c, const char *argument)
@@ -636,6 +711,7 @@ static int hold(chat *c)
     cdz_chat_template_free(c->chat_template);
     cdz_turns_free(&c->turns);
     cdz_buf_free(&c->answer);
+    cdz_buf_free(&c->reasoning);
     return status;
 }
 

@@ -70,8 +70,8 @@ static cdz_status read_model(const char *folder, cdz_arena *arena, cdz_json *out
                        "%s: no model folder: neither generation_config.json nor config.json is "
                        "there",
                        folder);
-    return cdz_model_generation(has_generation ? &generation : NULL, has_config ? &config : NULL,
-                                arena, out, err);
+    return cdz_generation_of_model(has_generation ? &generation : NULL, has_config ? &config : NULL,
+                                   arena, out, err);
 }
 
 enum { WIDE = 151936 };
@@ -96,7 +96,7 @@ static cdz_status report_plan(cdz_pipeline *pipeline, const cdz_json *model, uin
 {
     cdz_plan *plan = NULL;
     CDZ_TRY(cdz_pipeline_plan(pipeline, model, NULL, NULL, &plan, err));
-    const cdz_status status = cdz_plan_report(plan, n_vocab, !cdz_env_plan_off(), text, err);
+    const cdz_status status = cdz_stages_report_plan(plan, n_vocab, !cdz_env_plan_off(), text, err);
     cdz_plan_free(plan);
     return status;
 }
@@ -129,10 +129,12 @@ static int run(const cdz_cli_options *options, const form *as)
 {
     char path[4096];
     const bool shipped = !options->host.program.model && cdz_cli_shipped_model(path, sizeof path);
-    const char *folder = shipped ? path
-                         : options->host.program.model
-                             ? cdz_cli_model_folder(options->host.program.model, path, sizeof path)
-                             : NULL;
+    const char *folder =
+        shipped ? path
+        : options->host.program.model
+            ? cdz_cli_model_folder(&options->host.program, options->host.program.model,
+                                   CDZ_NEED_HERE, path, sizeof path)
+            : NULL;
     if (options->host.program.model && !folder) return CDZ_EXIT_FAILURE;
     cdz_session session = {0};
     cdz_arena arena = {0};

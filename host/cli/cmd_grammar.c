@@ -1,4 +1,4 @@
-/* cmd_grammar.c - cadenza grammar check: what a constraint says of texts and ids. */
+/* cmd_grammar.c - cadenza grammar: what a constraint says of texts and ids, members of it, and its compiled form. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,12 @@
 #include "cli/cli.h"
 #include "grammar/grammar.h"
 
-enum { OPT_JSONL = CDZ_OPT_OWN, OPT_SCHEMA, OPT_REGEX, OPT_GBNF, OPT_LARK, OPT_CHOICE };
+enum { OPT_JSONL = CDZ_OPT_OWN, OPT_SEED, OPT_SCHEMA, OPT_REGEX, OPT_GBNF, OPT_LARK, OPT_CHOICE };
+enum { MOST_SAMPLES = 1000000 };
 
 static const cdz_flag rows[] = {
     {"json-schema", 0, OPT_SCHEMA, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
-     "the constraint: JSON that fits a schema"},
+     "the constraint: JSON that fits a schema; what begins with { is the schema itself"},
     {"regex", 0, OPT_REGEX, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
      "the constraint: what a regular expression matches as a whole"},
     {"gbnf", 0, OPT_GBNF, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
@@ -23,41 +24,53 @@ static const cdz_flag rows[] = {
     {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
      "the text to ask about; without it and --jsonl: standard input"},
     {"jsonl", 0, OPT_JSONL, CDZ_FLAG_OFTEN, NULL, "one JSON question a line, one answer a line"},
+    {"seed", 0, OPT_SEED, CDZ_FLAG_ONCE, "N", "of sample (default 1)"},
     {0},
 };
 
 const cdz_page cdz_page_grammar = {
     .name = "grammar",
     .summary = "ask a constraint about texts",
-    .usage = "grammar check CONSTRAINT [MODEL] [-p TEXT | --jsonl]\n",
+    .usage = "grammar check CONSTRAINT [MODEL] [-p TEXT | --jsonl]\n"
+             "grammar sample CONSTRAINT [N] [--seed N] [--jsonl]\n"
+             "grammar show CONSTRAINT\n"
+             "grammar convert CONSTRAINT\n",
     .about =
         "Says whether a text is in the language of a constraint (accepts), and whether it may become so "
         "(viable). CONSTRAINT is --json-schema, --regex, --gbnf, --lark or --choice with its value. With --jsonl a question is {\"text\": \"...\"} or {\"ids\": [...]} on a line, and its "
         "answer {\"accepts\": true, \"viable\": true}. With \"allowed\": true in the question the answer "
         "also has how many tokens may come next, n_allowed, and the SHA-256 of their ids: ascending, in "
         "decimal, joined by commas; with \"list\": true their ids. Ids need MODEL: a model's folder, a "
-        "tokenizer's folder or file, or a GGUF file. Exit status 1: the constraint is not supported; the "
-        "sentence names what is not.",
+        "tokenizer's folder or file, or a GGUF file. sample draws N texts of the language (1), one a "
+        "line, with --jsonl as questions for check; how likely one is means nothing. show prints the "
+        "compiled form: rules, and the bytes that lead from place to place. convert writes a schema, a regex or choices as "
+        "GBNF of the same language. Exit status 1: the constraint is not supported; the sentence names what is not.",
     .flags = rows,
     .takes = CDZ_TAKES_MODEL,
     .examples =
         "cadenza grammar check --regex '[0-9]{3}-[0-9]{4}' -p '555-01'\n"
         "cadenza grammar check --json-schema person.json -p '{\"name\": '\n"
+        "cadenza grammar sample --regex '[0-9]{3}-[0-9]{4}' 5\n"
         "printf '{\"ids\": [51], \"allowed\": true}\\n' | cadenza grammar check --choice yes,no "
         "--jsonl my-model\n",
 };
 
-typedef struct grammar_job {
+typedef struct grammar_job grammar_job;
+struct grammar_job {
+    cdz_cli_options common;
     const char *folder, *text;
     const char *source; /* of the constraint: a file or a text */
     int kind;           /* the option it came by, or 0 */
     bool jsonl;
+    int (*verb)(grammar_job *job);
+    uint64_t seed;
+    uint32_t n_samples;
     cdz_tokenizer *tok;
     cdz_grammar_vocab *vocab;
     cdz_grammar *grammar;
     cdz_buf line, ids;
     cdz_arena arena;
-} grammar_job;
+};
 
 /* --- the constraint ------------------------------------------------------------------------------- */
 
@@ -87,6 +100,9 @@ static cdz_status compile(grammar_job *job, cdz_error *err)
     const cdz_grammar_options options = {.tokenizer = job->tok};
     char *text = NULL;
     size_t len = 0;
+    if (job->kind == OPT_SCHEMA && cdz_cli_is_inline(job->source))
+        return cdz_grammar_from_schema(job->source, strlen(job->source), &options, &job->grammar,
+                                       err);
     if (job->kind == OPT_CHOICE) return from_choices(job->source, &options, &job->grammar, err);
     if (job->kind == OPT_REGEX)
         return cdz_grammar_from_regex(job->source, strlen(job->source), &options, &job->grammar,
@@ -113,7 +129,8 @@ static cdz_status open_tokenizer(grammar_job *job, cdz_error *err)
         folder = n == m ? "." : cdz_arena_strndup(&job->arena, folder, n - m - 1);
         if (!folder) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     } else {
-        folder = cdz_cli_model_folder(folder, path, sizeof path);
+        folder = cdz_cli_model_folder(&job->common.host.program, folder, CDZ_NEED_TEXTS, path,
+                                      sizeof path);
         if (!folder) return CDZ_E_NOT_FOUND; /* which has been said */
     }
     CDZ_TRY(cdz_tokenizer_open(folder, &job->tok, err));
@@ -231,6 +248,58 @@ static int answer_whole(grammar_job *job)
 
 static int check(grammar_job *job)
 {
+    return job->jsonl ? answer_lines(job) : answer_whole(job);
+}
+
+/* --- samples, and the compiled form ----------------------------------------------------------------- */
+
+static cdz_status write_sample(grammar_job *job, cdz_error *err)
+{
+    cdz_buf_clear(&job->ids);
+    cdz_buf_clear(&job->line);
+    CDZ_TRY(cdz_grammar_sample(job->grammar, &job->seed, &job->ids, err));
+    const char *text = job->ids.data ? job->ids.data : "";
+    if (job->jsonl) {
+        cdz_buf_puts(&job->line, "{\"text\": ");
+        cdz_json_write_string(&job->line, text, job->ids.len);
+        cdz_buf_putc(&job->line, '}');
+    } else {
+        cdz_buf_add(&job->line, text, job->ids.len);
+    }
+    cdz_buf_putc(&job->line, '\n');
+    if (job->line.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a sample");
+    fwrite(job->line.data, 1, job->line.len, stdout);
+    return CDZ_OK;
+}
+
+static int sample(grammar_job *job)
+{
+    cdz_error err = {0};
+    cdz_status st = CDZ_OK;
+    for (uint32_t i = 0; st == CDZ_OK && i < job->n_samples && !ferror(stdout); i++)
+        st = write_sample(job, &err);
+    return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+}
+
+static int show(grammar_job *job)
+{
+    const cdz_error none = {.code = CDZ_E_NOMEM, .text = "out of memory for the compiled form"};
+    cdz_grammar_show(job->grammar, &job->line);
+    if (job->line.failed) return cdz_cli_fail(&none);
+    fwrite(job->line.data, 1, job->line.len, stdout);
+    return CDZ_EXIT_OK;
+}
+
+static int convert(grammar_job *job)
+{
+    cdz_error err = {0};
+    if (cdz_grammar_to_gbnf(job->grammar, &job->line, &err) != CDZ_OK) return cdz_cli_fail(&err);
+    fwrite(job->line.data, 1, job->line.len, stdout);
+    return CDZ_EXIT_OK;
+}
+
+static int run(grammar_job *job)
+{
     cdz_error err = {0};
     int status;
     cdz_status st = job->folder ? open_tokenizer(job, &err) : CDZ_OK;
@@ -238,7 +307,7 @@ static int check(grammar_job *job)
     if (st != CDZ_OK)
         status = err.text[0] ? cdz_cli_fail(&err) : CDZ_EXIT_FAILURE;
     else
-        status = job->jsonl ? answer_lines(job) : answer_whole(job);
+        status = job->verb(job);
     cdz_grammar_free(job->grammar);
     cdz_grammar_vocab_free(job->vocab);
     cdz_tokenizer_free(job->tok);
@@ -250,11 +319,23 @@ static int check(grammar_job *job)
 
 /* --- options -------------------------------------------------------------------------------------- */
 
+static uint64_t take_number(cdz_args *a, const char *name, const char *text, uint64_t most)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long n = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || n > most)
+        cdz_args_refuse(a, "%s %s: expected a number from 0 to %llu", name, text,
+                        (unsigned long long)most);
+    return n;
+}
+
 static void take_option(grammar_job *job, cdz_args *a)
 {
     switch (a->opt) {
     case 'p': job->text = a->value; break;
     case OPT_JSONL: job->jsonl = true; break;
+    case OPT_SEED: job->seed = take_number(a, "--seed", a->value, UINT64_MAX); break;
     default:
         if (job->kind)
             cdz_args_refuse(a, "one constraint at a time");
@@ -264,27 +345,49 @@ static void take_option(grammar_job *job, cdz_args *a)
     }
 }
 
+static void take_verb(cdz_args *a, grammar_job *job)
+{
+    static const struct {
+        const char *name;
+        int (*run)(grammar_job *job);
+    } verbs[] = {{"check", check}, {"sample", sample}, {"show", show}, {"convert", convert}};
+    const char *verb = cdz_args_word(a);
+    for (size_t i = 0; verb && i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(verb, verbs[i].name) == 0) job->verb = verbs[i].run;
+    if (!job->verb)
+        cdz_args_refuse(a, "expected 'check', 'sample', 'show' or 'convert', found %s%s%s",
+                        verb ? "'" : "", verb ? verb : "nothing", verb ? "'" : "");
+}
+
 static void check_words(cdz_args *a, grammar_job *job)
 {
-    const char *verb = cdz_args_word(a);
-    if (!verb || strcmp(verb, "check") != 0) {
-        cdz_args_refuse(a, "expected 'check', found %s%s%s", verb ? "'" : "",
-                        verb ? verb : "nothing", verb ? "'" : "");
+    take_verb(a, job);
+    if (a->stopped) return;
+    if (job->verb == sample) {
+        const char *n = cdz_args_word(a);
+        if (n) job->n_samples = (uint32_t)take_number(a, "N", n, MOST_SAMPLES);
+    } else if (job->verb == check && !cdz_args_take_model(a, &job->folder)) {
         return;
     }
-    if (!cdz_args_take_model(a, &job->folder) || !cdz_args_end(a)) return;
+    if (a->stopped || !cdz_args_end(a)) return;
     if (!job->kind)
         cdz_args_refuse(
             a, "a constraint is missing: --json-schema, --regex, --gbnf, --lark or --choice");
-    else if (job->jsonl && job->text)
-        cdz_args_refuse(a, "give either -p or --jsonl");
+    else if (job->text && (job->jsonl || job->verb != check))
+        cdz_args_refuse(a, job->jsonl ? "give either -p or --jsonl" : "-p is for check");
+    else if (job->verb == convert && (job->kind == OPT_GBNF || job->kind == OPT_LARK))
+        cdz_args_refuse(a, "convert takes --json-schema, --regex or --choice");
+    else if (job->verb != check && job->verb != sample && job->jsonl)
+        cdz_args_refuse(a, "--jsonl is for check and sample");
 }
 
 int cdz_cmd_grammar(int argc, char **argv)
 {
-    grammar_job job = {0};
-    cdz_args a = cdz_args_of(&cdz_page_grammar, argc, argv, NULL);
+    grammar_job job = {.seed = 1, .n_samples = 1};
+    cdz_args a = cdz_args_of(&cdz_page_grammar, argc, argv, &job.common);
     while (cdz_args_next(&a)) take_option(&job, &a);
     if (!a.stopped) check_words(&a, &job);
-    return a.stopped ? a.status : check(&job);
+    const int status = a.stopped ? a.status : run(&job);
+    cdz_cli_options_free(&job.common);
+    return status;
 }

@@ -260,13 +260,14 @@ static cdz_status prepare(const lua_options *o, const cdz_session *s,
         .prompt = o->prompt,
         .timeout_s = o->common.host.request.timeout_s,
     };
-    cdz_status st = cdz_prepare_job(&in, out, NULL, err);
+    cdz_prepared call;
+    cdz_status st = cdz_prepare_job(&in, &call, NULL, err);
     if (st != CDZ_OK && !o->prompt) {
         in.prompt = "\n"; /* the model has no start token */
-        st = cdz_prepare_job(&in, out, NULL, err);
+        st = cdz_prepare_job(&in, &call, NULL, err);
     }
     if (st != CDZ_OK) return st;
-    cdz_job *job = *out;
+    cdz_job *job = *out = call.job;
     const uint32_t context = cdz_run_model_weights(s->model->run)->arch.context;
     if (job->max_length < context) job->max_length = context;
     job->plan->strategy = (cdz_instance){

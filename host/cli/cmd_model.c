@@ -1,4 +1,7 @@
-/* cmd_model.c - cadenza model: its verbs, and info, what a careful user wants to know before running a model, and check. */
+/* cmd_model.c - cadenza model: which verb, and info: what a careful user wants to know before running a model.
+ *
+ * Not: check (model_check.c), convert and quantize (cmd_convert.c). A model is opened without an engine, so that one which
+ * is too large to run can be asked about. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,8 +27,8 @@ static const cdz_verb verbs[] = {
      "against recorded ones (SHA256SUMS or FILE.sha256 beside the model, the Hugging Face "
      "cache), weights that are nan or infinite, tokenizer, chat template and generation config; "
      "exit status 1 when something is wrong"},
-    {"list", "lists the models of this machine: the shipped one, those of $CADENZA_MODELS and of the "
-             "Hugging Face cache"},
+    {"list", "lists the models of this machine: the shipped one, those of $CADENZA_MODELS and of "
+             "caches; the same as `cadenza list`"},
     {"convert", "makes a GGUF file of a folder, and the reverse; see convert --help"},
     {"quantize", "makes a GGUF file with quantised weights; see quantize --help"},
     {0},
@@ -100,6 +103,21 @@ static void print_experts(const cdz_arch *arch)
         printf("%-18s width %u, read by every row\n", "shared expert", arch->shared_intermediate);
 }
 
+static void print_recurrent(const cdz_arch *a)
+{
+    static const struct {
+        cdz_mixer kind;
+        const char *name;
+    } kinds[] = {{CDZ_MIX_CONV, "short convolution"},
+                 {CDZ_MIX_DELTA, "gated delta rule"},
+                 {CDZ_MIX_SSD, "Mamba-2"}};
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < a->n_layers; l++) n += cdz_arch_mixes(a, l, CDZ_MIX_RECURRENT);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (a->recurrent.kind == kinds[i].kind)
+            printf("%-18s %s in %u of %u layers\n", "recurrent", kinds[i].name, n, a->n_layers);
+}
+
 static void print_stack(const char *label, const cdz_arch *arch)
 {
     printf("%-18s %u layers, width %u, feed-forward %u\n", label, arch->n_layers, arch->hidden,
@@ -114,9 +132,13 @@ static void print_positions(const cdz_arch *a)
         printf("%-18s learned\n", "positions");
     else if (cdz_arch_has_positions(a))
         printf("%-18s sinusoidal\n", "positions");
+    else if (a->slopes)
+        printf("%-18s none; scores fall with distance (ALiBi)\n", "positions");
     else if (a->n_buckets)
         printf("%-18s relative, %u buckets up to %u\n", "positions", a->n_buckets,
                a->bucket_distance);
+    else if (a->rope.n_rotated == 0)
+        printf("%-18s none\n", "positions");
     else
         printf("%-18s %s, theta %g%s\n", "rope", ropes[a->rope_type], a->rope_theta,
                a->rope_factor != 1.0 ? ", scaled" : "");
@@ -130,8 +152,13 @@ static void print_arch(const cdz_weights *w)
     print_count("parameters", w->facts.n_parameters);
     if (a->encoder) print_stack("encoder", a->encoder);
     print_stack(a->encoder ? "decoder" : "shape", a);
-    printf("%-18s %u query heads, %u key-value heads of %u\n", "attention", a->n_heads,
-           a->n_kv_heads, a->head_dim);
+    if (a->latent.kv_rank)
+        printf("%-18s %u query heads, latents of %u and a rotated key of %u\n", "attention",
+               a->n_heads, a->latent.kv_rank, a->latent.rotated);
+    else if (a->n_heads)
+        printf("%-18s %u query heads, %u key-value heads of %u\n", "attention", a->n_heads,
+               a->n_kv_heads, a->head_dim);
+    print_recurrent(a);
     print_windows(a);
     print_positions(a);
     print_experts(a);
@@ -165,9 +192,13 @@ static void print_memory(const cdz_weights *w, uint64_t context)
     char label[32];
     snprintf(label, sizeof label, "KV at %llu", (unsigned long long)context);
     const uint64_t kv = w->facts.kv_bytes_per_token * context;
+    printf("%-18s %llu bytes a token\n", "KV", (unsigned long long)w->facts.kv_bytes_per_token);
+    if (w->facts.state_bytes)
+        printf("%-18s %llu bytes a sequence\n", "recurrent state",
+               (unsigned long long)w->facts.state_bytes);
     print_bytes(label, kv);
     print_bytes("  in f16 or bf16", kv / 2); /* --kv-cache */
-    if (w->arch.head_dim % cdz_dtype_block(CDZ_Q8_0) == 0)
+    if (w->arch.head_dim % cdz_dtype_block(CDZ_Q8_0) == 0 && w->arch.latent.kv_rank == 0)
         print_bytes("  in q8_0", cdz_row_bytes(CDZ_Q8_0, kv / sizeof(float)));
     static const double GIB = 1024.0 * 1024 * 1024;
     const double have = cdz_memory_limit(), available = cdz_memory_free(),
@@ -202,8 +233,8 @@ static cdz_status print_generation(const cdz_weights *w, cdz_error *err)
 {
     cdz_arena arena = {0};
     cdz_json generation;
-    cdz_status status = cdz_model_generation(cdz_weights_generation_config(w),
-                                             cdz_weights_config(w), &arena, &generation, err);
+    cdz_status status = cdz_generation_of_model(cdz_weights_generation_config(w),
+                                                cdz_weights_config(w), &arena, &generation, err);
     cdz_buf buf = {0};
     for (uint32_t i = 0; status == CDZ_OK && i < generation.len; i++) {
         const cdz_json_member *m = &generation.members[i];
@@ -221,7 +252,7 @@ static cdz_status print_generation(const cdz_weights *w, cdz_error *err)
 static int info_json(const cdz_weights *weights, const char *device)
 {
     cdz_buf out = {0};
-    cdz_weights_write_json(weights, &out);
+    cdz_model_write_facts(weights, &out);
     if (device && !out.failed && !cdz_cli_model_device_json(weights, device, &out)) {
         cdz_buf_free(&out);
         return CDZ_EXIT_FAILURE;
@@ -302,8 +333,9 @@ static const char *device_of(const model_job *job)
 static int work(const model_job *job)
 {
     char path[4096];
-    if (job->verb[0] == 'l') return cdz_cli_model_list();
-    const char *folder = cdz_cli_model_folder(job->model, path, sizeof path);
+    if (job->verb[0] == 'l') return cdz_cli_model_list(false);
+    const char *folder = cdz_cli_model_folder(&job->common.host.program, job->model, CDZ_NEED_HERE,
+                                              path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
     return job->verb[0] == 'c' ? cdz_cli_model_check(folder)
                                : info(folder, job->context, device_of(job), job->json);

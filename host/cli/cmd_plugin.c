@@ -12,13 +12,14 @@
 #include "cli/plugin_page.h"
 #include "cli/plugin_path.h"
 #include "describe/descriptor.h"
+#include "describe/layout.h"
 #include "params/params.h"
 #include "params/schema.h"
 #include "plug/manifest.h"
 #include "plug/registry.h"
 #include "prepare/prepare.h"
 
-enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID, OPT_YES, OPT_LOCK };
+enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID, OPT_YES, OPT_LOCK, OPT_JSON };
 
 static const cdz_verb verbs[] = {
     {"list", "lists every plugin: id, kind, version and what it does"},
@@ -33,6 +34,7 @@ static const cdz_verb verbs[] = {
                    "and pinned in cadenza.lock, so that its id works everywhere"},
     {"remove ID", "deletes its pin and the copy that add made"},
     {"test PATH|ID", "tests a plugin against the rules of its header; see plugin test --help"},
+    {"abi", "shows sizes, offsets and values of the ABI, for other languages than C"},
     {0},
 };
 static const cdz_flag flags[] = {
@@ -43,9 +45,10 @@ static const cdz_flag flags[] = {
      "add, remove: this lock; default: cadenza.lock in the working folder if there is one, else "
      "~/.config/cadenza/cadenza.lock"},
     {"kind", 0, OPT_KIND, CDZ_FLAG_OFTEN, "KIND",
-     "new: processor (the default), criterion, strategy, drafter, observer or loader"},
+     "new: processor (the default), criterion, strategy, drafter, observer, loader or scheduler"},
     {"lang", 0, OPT_LANG, CDZ_FLAG_OFTEN, "LANG", "new: lua (the default) or c"},
     {"id", 0, OPT_ID, 0, "ID", "new: the id; default: org.example. and the folder's name"},
+    {"json", 0, OPT_JSON, CDZ_FLAG_ONCE, NULL, "abi: as a JSON object"},
     {0},
 };
 
@@ -53,10 +56,11 @@ const cdz_page cdz_page_plugin = {
     .name = "plugin",
     .summary = "list, describe, make, test, add and remove plugins",
     .usage = "plugin VERB [arguments] [options]\n",
-    .about = "Shows the strategies, processors, stopping criteria, drafters and observers that "
-             "pipelines can use, and the loaders that make such plugins from files. When a package "
-             "that lies in a folder of CADENZA_PLUGIN_PATH is added, it is pinned there and not "
-             "copied.",
+    .about =
+        "Shows the strategies, processors, stopping criteria, drafters and observers that "
+        "pipelines can use, the schedulers of a server, and the loaders that make plugins from files. When a package "
+        "that lies in a folder of CADENZA_PLUGIN_PATH is added, it is pinned there and not "
+        "copied.",
     .verbs = verbs,
     .flags = flags,
     .takes = CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS,
@@ -70,7 +74,7 @@ const cdz_page cdz_page_plugin = {
 
 typedef struct options {
     cdz_cli_options common;
-    bool verbose, yes;
+    bool verbose, yes, json;
     const char *kind, *lang, *id; /* of new */
     const char *lock;             /* of add and remove */
 } options;
@@ -132,13 +136,10 @@ static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
     static const struct {
         uint32_t kind;
         const char *title;
-    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},
-                  {CDZ_KIND_PROCESSOR, "processors"},
-                  {CDZ_KIND_CRITERION, "stopping criteria"},
-                  {CDZ_KIND_DRAFTER, "drafters"},
-                  {CDZ_KIND_OBSERVER, "observers"},
-                  {CDZ_KIND_LOADER, "loaders"},
-                  {0, "refused"}};
+    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},         {CDZ_KIND_PROCESSOR, "processors"},
+                  {CDZ_KIND_CRITERION, "stopping criteria"}, {CDZ_KIND_DRAFTER, "drafters"},
+                  {CDZ_KIND_OBSERVER, "observers"},          {CDZ_KIND_LOADER, "loaders"},
+                  {CDZ_KIND_SCHEDULER, "schedulers"},        {0, "refused"}};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         l->title = groups[i].title;
         l->kind = groups[i].kind;
@@ -174,7 +175,7 @@ static int list_command(const options *o)
 static void show_caps(const cdz_plugin_base *base)
 {
     const char *label = "promises", *text;
-    for (uint32_t i = 0; (text = cdz_plugin_promise(base, i)) != NULL; i++) {
+    for (uint32_t i = 0; (text = cdz_cli_plugin_promise(base, i)) != NULL; i++) {
         printf("%-10s %s\n", label, text);
         label = "";
     }
@@ -218,7 +219,7 @@ static void show_package(const char *path)
 static cdz_status show_page(const cdz_plugin_base *base, cdz_error *err)
 {
     cdz_buf page = {0};
-    cdz_plugin_page(base, &page);
+    cdz_cli_plugin_page(base, &page);
     cdz_status st = page.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
     if (st == CDZ_OK) fputs(page.data, stdout);
     cdz_buf_free(&page);
@@ -303,7 +304,7 @@ static cdz_status schema_of_id(cdz_registry *registry, const char *id, cdz_buf *
         cdz_plugin_ref ref;
         if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
         if (n++) cdz_buf_puts(&all, ",\n");
-        cdz_plugin_schema(ref.base, &all);
+        cdz_params_plugin_schema(ref.base, &all);
         cdz_module_release(ref.module);
     }
     if (n > 1)
@@ -321,7 +322,7 @@ static cdz_status schema_of_path(cdz_registry *registry, const char *path, cdz_b
 {
     cdz_plugin_ref ref;
     CDZ_TRY(cdz_registry_load(registry, path, 0, &ref, err));
-    cdz_plugin_schema(ref.base, out);
+    cdz_params_plugin_schema(ref.base, out);
     cdz_module_release(ref.module);
     return CDZ_OK;
 }
@@ -344,6 +345,22 @@ static int schema_command(const options *o, const char *what)
     return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
 
+/* --- abi -------------------------------------------------------------------------------------------------- */
+
+static int abi_command(bool json)
+{
+    cdz_buf text = {0};
+    cdz_error err = {0};
+    if (json)
+        cdz_abi_layout_json(&text);
+    else
+        cdz_abi_layout_text(&text);
+    const cdz_status st = text.failed ? cdz_err(&err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
+    if (st == CDZ_OK) fputs(text.data, stdout);
+    cdz_buf_free(&text);
+    return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+}
+
 /* --- the command -------------------------------------------------------------------------------------------- */
 
 static void take_option(options *o, cdz_args *a)
@@ -355,6 +372,7 @@ static void take_option(options *o, cdz_args *a)
     case OPT_KIND: o->kind = a->value; break;
     case OPT_LANG: o->lang = a->value; break;
     case OPT_ID: o->id = a->value; break;
+    case OPT_JSON: o->json = true; break;
     default: break;
     }
 }
@@ -363,7 +381,7 @@ static int dispatch(const options *o, int n, char **words)
 {
     if (n == 0)
         return cdz_cli_misuse("plugin",
-                              "expected list, info, page, schema, new, add, remove or test");
+                              "expected list, info, page, schema, new, add, remove, test or abi");
     if (strcmp(words[0], "list") == 0) {
         if (n > 1) return cdz_cli_misuse("plugin", "list takes no '%s'", words[1]);
         return list_command(o);
@@ -390,14 +408,19 @@ static int dispatch(const options *o, int n, char **words)
         if (n != 2) return cdz_cli_misuse("plugin", "remove takes one plugin id");
         return cdz_cli_plugin_remove(words[1], o->lock);
     }
+    if (strcmp(words[0], "abi") == 0) {
+        if (n > 1) return cdz_cli_misuse("plugin", "abi takes no '%s'", words[1]);
+        return abi_command(o->json);
+    }
     if (strcmp(words[0], "install") == 0)
         return cdz_cli_misuse("plugin", "no 'install': `cadenza plugin add FOLDER` adds a package");
-    static const char *const known[] = {"list", "info", "page",   "schema",
-                                        "new",  "add",  "remove", "test"};
+    static const char *const known[] = {"list", "info",   "page", "schema", "new",
+                                        "add",  "remove", "test", "abi"};
     const char *near = cdz_nearest_name(words[0], known, sizeof known / sizeof known[0]);
     if (near) return cdz_cli_misuse("plugin", "no '%s': did you mean '%s'?", words[0], near);
     return cdz_cli_misuse(
-        "plugin", "no '%s': expected list, info, page, schema, new, add, remove or test", words[0]);
+        "plugin", "no '%s': expected list, info, page, schema, new, add, remove, test or abi",
+        words[0]);
 }
 
 int cdz_cmd_plugin(int argc, char **argv)

@@ -386,10 +386,9 @@ static void print_rounds(const cdz_result *result)
 
 /* Opens the draft model that a request document names; refuses the pipeline that it names, which would be another than the
  * one that was opened. */
-static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, const char *json,
-                             cdz_drafts *drafts, cdz_model **out, cdz_error *err)
+static cdz_status open_draft(const cdz_session *session, const char *json, cdz_drafts *drafts,
+                             cdz_model **out, cdz_error *err)
 {
-    char path[4096];
     cdz_arena arena = {0};
     cdz_json document;
     if (!json) return CDZ_OK;
@@ -400,9 +399,7 @@ static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, con
                     "request: \"pipeline\" is a field of lines of --input; beside --request give "
                     "--pipeline FILE");
     if (status == CDZ_OK)
-        status = cdz_drafts_open(
-            drafts, session->runtime, &document,
-            cdz_cli_model_folder(o->common.host.program.model, path, sizeof path), out, err);
+        status = cdz_drafts_open(drafts, session->runtime, &document, session->folder, out, err);
     cdz_arena_free(&arena);
     return status;
 }
@@ -448,7 +445,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     cdz_error err = {0};
     cdz_result *result = NULL;
     cancellation c = {.runtime = session->runtime};
-    cdz_status run = open_draft(o, session, p.json, &drafts, &request.assistant, &err);
+    cdz_status run = open_draft(session, p.json, &drafts, &request.assistant, &err);
     if (run == CDZ_OK) run = cdz_submit(session->runtime, &request, &c.id, &err);
     if (run == CDZ_OK) {
         cdz_cli_on_interrupt(cancel, &c);
@@ -486,7 +483,7 @@ int cdz_cmd_run(int argc, char **argv)
     } else {
         status = cdz_session_open(&o.common, &session);
         if (status == CDZ_EXIT_OK) {
-            status = o.input ? cdz_run_batch(&o, &session) : run_one(&o, &session);
+            status = o.input ? cdz_cli_run_batch(&o, &session) : run_one(&o, &session);
             if (o.common.host.options.profile) cdz_session_say_profile(&session);
             cdz_session_close(&session);
         }

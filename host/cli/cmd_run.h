@@ -17,6 +17,6 @@ typedef struct cdz_run_options {
 
 /* A conversation, as `cadenza chat` (cmd_chat.c). system and first, a question: or NULL. */
 int cdz_cli_chat(cdz_cli_options *options, const char *system, const char *first);
-int cdz_run_batch(const cdz_run_options *options, cdz_session *session);
+int cdz_cli_run_batch(const cdz_run_options *options, cdz_session *session);
 
 #endif

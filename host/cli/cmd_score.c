@@ -65,7 +65,7 @@ const cdz_page cdz_page_score = {
         "cadenza score --outputs dog.safetensors\n",
 };
 
-void cdz_score_print_token(const cdz_model *model, int32_t id)
+void cdz_cli_score_print_token(const cdz_model *model, int32_t id)
 {
     char *text = NULL;
     cdz_buf quoted = {0};
@@ -78,7 +78,7 @@ void cdz_score_print_token(const cdz_model *model, int32_t id)
     cdz_free(text);
 }
 
-void cdz_score_print_value(float value)
+void cdz_cli_score_print_value(float value)
 {
     if (isnan(value))
         printf("  %10s", "-");
@@ -86,8 +86,8 @@ void cdz_score_print_value(float value)
         printf("  %10.4f", (double)value);
 }
 
-void cdz_score_print_top(const cdz_model *model, const int32_t *ids, const float *values,
-                         uint32_t n, float sum)
+void cdz_cli_score_print_top(const cdz_model *model, const int32_t *ids, const float *values,
+                             uint32_t n, float sum)
 {
     printf("%10s", "");
     for (uint32_t i = 0; i < n; i++) {
@@ -169,9 +169,9 @@ int cdz_cmd_score(int argc, char **argv)
     int status = a.status;
     if (!a.stopped && cdz_args_take_model(&a, &o.common.host.program.model)) {
         if (o.outputs)
-            status = cdz_score_saved(&o);
+            status = cdz_cli_score_saved(&o);
         else
-            status = o.prompt ? cdz_score_answer(&o) : cdz_score_text(&o);
+            status = o.prompt ? cdz_cli_score_answer(&o) : cdz_cli_score_text(&o);
     }
     cdz_cli_options_free(&o.common);
     return status;

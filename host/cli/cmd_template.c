@@ -43,6 +43,7 @@ const cdz_page cdz_page_template = {
 enum { MAX_CONTEXT_BYTES = 256 << 20 };
 
 typedef struct template_job {
+    cdz_cli_options common;
     const char *path, *context, *name;
     bool jsonl;
     cdz_chat_template *chat;
@@ -127,7 +128,8 @@ static int run_job(template_job *job)
 {
     cdz_error err = {0};
     char path[4096];
-    const char *where = cdz_cli_model_folder(job->path, path, sizeof path);
+    const char *where = cdz_cli_model_folder(&job->common.host.program, job->path, CDZ_NEED_TEXTS,
+                                             path, sizeof path);
     if (!where) return CDZ_EXIT_FAILURE;
     cdz_status status = cdz_chat_template_open(where, &job->chat, &err);
     /* A template that does not compile is told once, not once a line. */
@@ -160,12 +162,14 @@ static void check_words(cdz_args *a, template_job *job)
 int cdz_cmd_template(int argc, char **argv)
 {
     template_job job = {0};
-    cdz_args a = cdz_args_of(&cdz_page_template, argc, argv, NULL);
+    cdz_args a = cdz_args_of(&cdz_page_template, argc, argv, &job.common);
     while (cdz_args_next(&a)) {
         if (a.opt == OPT_CONTEXT) job.context = a.value;
         if (a.opt == OPT_NAME) job.name = a.value;
         if (a.opt == OPT_JSONL) job.jsonl = true;
     }
     if (!a.stopped) check_words(&a, &job);
-    return a.stopped ? a.status : run_job(&job);
+    const int status = a.stopped ? a.status : run_job(&job);
+    cdz_cli_options_free(&job.common);
+    return status;
 }

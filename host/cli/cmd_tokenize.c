@@ -41,7 +41,7 @@ const cdz_page cdz_page_tokenize = {
     .usage = "tokenize [MODEL] [-p TEXT] [options]\n",
     .about =
         "Prints the token ids of a text as a JSON array. The text is TEXT, or standard input exactly as "
-        "it is, a newline at its end included. MODEL is a folder with a tokenizer.json, or a GGUF file; "
+        "it is, a newline at its end included. MODEL is a folder with a tokenizer.json or tokenizer.model, or a GGUF file; "
         "without it: the shipped one.",
     .flags = rows,
     .takes = CDZ_TAKES_MODEL,
@@ -53,11 +53,12 @@ const cdz_page cdz_page_tokenize = {
 };
 
 typedef struct tokenize_job {
+    cdz_cli_options common;
     const char *folder, *text; /* text NULL: standard input */
     bool jsonl, decode, skip_special, no_special;
     cdz_cli_pair pair;
     cdz_tokenizer *tok;
-    cdz_token_scratch *scratch;
+    cdz_tokenizer_scratch *scratch;
     cdz_encoding encoding;
     cdz_buf line; /* one answer */
     cdz_arena arena;
@@ -237,12 +238,13 @@ static int tokenize(tokenize_job *job)
 {
     cdz_error err = {0};
     char path[4096];
-    const char *folder = cdz_cli_model_folder(job->folder, path, sizeof path);
+    const char *folder = cdz_cli_model_folder(&job->common.host.program, job->folder,
+                                              CDZ_NEED_TEXTS, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
     if (cdz_tokenizer_open(folder, &job->tok, &err) != CDZ_OK) return cdz_cli_fail(&err);
-    job->scratch = cdz_token_scratch_new();
+    job->scratch = cdz_tokenizer_scratch_new();
     int status = job->jsonl && !job->text ? answer_lines(job) : answer_whole(job);
-    cdz_token_scratch_free(job->scratch);
+    cdz_tokenizer_scratch_free(job->scratch);
     cdz_tokenizer_free(job->tok);
     cdz_encoding_free(&job->encoding);
     cdz_buf_free(&job->line);
@@ -279,11 +281,13 @@ static const char *clash(const tokenize_job *job)
 int cdz_cmd_tokenize(int argc, char **argv)
 {
     tokenize_job job = {0};
-    cdz_args a = cdz_args_of(&cdz_page_tokenize, argc, argv, NULL);
+    cdz_args a = cdz_args_of(&cdz_page_tokenize, argc, argv, &job.common);
     while (cdz_args_next(&a)) take_option(&job, &a);
     job.pair.options.special = !job.no_special;
     const char *wrong = a.stopped ? NULL : clash(&job);
     if (wrong) cdz_args_refuse(&a, "%s", wrong);
     const bool good = !a.stopped && cdz_args_take_model(&a, &job.folder) && cdz_args_end(&a);
-    return good ? tokenize(&job) : a.status;
+    const int status = good ? tokenize(&job) : a.status;
+    cdz_cli_options_free(&job.common);
+    return status;
 }

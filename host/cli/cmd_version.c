@@ -6,6 +6,7 @@
 #include "cadenza/plugin.h"
 #include "cli/cli.h"
 #include "device/device.h"
+#include "hub/http.h"
 #include "isolate/isolate.h"
 #include "kernels.h"
 #include "plug/locate.h"
@@ -64,6 +65,7 @@ static void print_details(void)
     printf("plugin ABI %d.%d\n", CDZ_ABI_MAJOR, CDZ_ABI_MINOR);
     printf("compiler %s\n", __VERSION__);
     printf("line editing %s\n", edit);
+    printf("downloads %s\n", cdz_http_library());
     if (uname(&system) == 0) printf("system %s %s\n", system.sysname, system.machine);
     bool chosen = false;
     for (const char *const *v = cdz_cpu_variants(); *v; v++) {

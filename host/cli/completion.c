@@ -37,7 +37,7 @@ static void each_option(cdz_buf *out, const cdz_page *page, see_option *see)
         see(out, page, flag->name, flag->letter, flag->value != NULL, flag->help);
     for (uint32_t i = 0; (page->takes & CDZ_TAKES_GENERATION) && cdz_parameter_flag_at(i, &p); i++) {
         cdz_buf dashed = {0};
-        cdz_buf_put_dashed(&dashed, p.name);
+        cdz_cli_put_dashed(&dashed, p.name);
         if (!dashed.failed && !cdz_page_has_option(page, p.name))
             see(out, page, dashed.data, 0, p.value != NULL, p.help);
         cdz_buf_free(&dashed);
@@ -62,7 +62,7 @@ static void put_verbs(cdz_buf *out, const cdz_page *page)
 
 static void put_commands(cdz_buf *out)
 {
-    for (size_t i = 0; i < cdz_n_pages; i++)
+    for (size_t i = 0; i < cdz_pages_n; i++)
         if (is_command(cdz_pages[i])) cdz_buf_printf(out, " %s", cdz_pages[i]->name);
     cdz_buf_puts(out, " help");
 }
@@ -81,7 +81,7 @@ static void valued_option(cdz_buf *out, const cdz_page *page, const char *name, 
 static void put_valued(cdz_buf *out)
 {
     cdz_buf_puts(out, "    case $command in\n");
-    for (size_t i = 0; i < cdz_n_pages; i++) {
+    for (size_t i = 0; i < cdz_pages_n; i++) {
         cdz_buf_printf(out, "    '%s') valued='", cdz_pages[i]->name);
         each_option(out, cdz_pages[i], valued_option);
         cdz_buf_puts(out, " ' ;;\n");
@@ -121,24 +121,35 @@ static void bash_option(cdz_buf *out, const cdz_page *page, const char *name, ch
     if (letter) cdz_buf_printf(out, " -%c", letter);
 }
 
+/* Pages of verbs, as patterns of a case. */
+static void put_two_words(cdz_buf *out)
+{
+    const char *between = "";
+    for (size_t i = 0; i < cdz_pages_n; i++) {
+        if (!strchr(cdz_pages[i]->name, ' ')) continue;
+        cdz_buf_printf(out, "%s'%s'", between, cdz_pages[i]->name);
+        between = " | ";
+    }
+}
+
 static void write_bash(cdz_buf *out)
 {
     cdz_buf_puts(out,
                  "# bash completion of cadenza; made by `cadenza completion bash`\n"
                  "_cadenza() {\n"
                  "    local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words= valued=\n"
-                 "    [ \"$COMP_CWORD\" -gt 2 ] && case \"$command ${COMP_WORDS[2]}\" in\n"
-                 "    'plugin test' | 'model convert' | 'model quantize') command+=\" "
-                 "${COMP_WORDS[2]}\" ;;\n"
-                 "    esac\n"
-                 "    [ \"$COMP_CWORD\" -eq 1 ] && command=\n"
-                 "    case $command in\n"
-                 "    '') words='");
+                 "    [ \"$COMP_CWORD\" -gt 2 ] && case \"$command ${COMP_WORDS[2]}\" in\n    ");
+    put_two_words(out);
+    cdz_buf_puts(out, ") command+=\" ${COMP_WORDS[2]}\" ;;\n"
+                      "    esac\n"
+                      "    [ \"$COMP_CWORD\" -eq 1 ] && command=\n"
+                      "    case $command in\n"
+                      "    '') words='");
     put_commands(out);
     cdz_buf_puts(out, "' ;;\n    help) words='");
     put_commands(out);
     cdz_buf_puts(out, "' ;;\n");
-    for (size_t i = 0; i < cdz_n_pages; i++) {
+    for (size_t i = 0; i < cdz_pages_n; i++) {
         cdz_buf_printf(out, "    '%s') words='", cdz_pages[i]->name);
         put_verbs(out, cdz_pages[i]);
         each_option(out, cdz_pages[i], bash_option);
@@ -190,20 +201,22 @@ static void write_zsh(cdz_buf *out)
                       "    local -a all\n"
                       "    local command=$words[2] valued=\n"
                       "    case \"$words[2] $words[3]\" in\n"
-                      "    'plugin test' | 'model convert' | 'model quantize') (( CURRENT > 3 )) && "
+                      "    ");
+    put_two_words(out);
+    cdz_buf_puts(out, ") (( CURRENT > 3 )) && "
                       "command=\"$words[2] $words[3]\" ;;\n"
                       "    esac\n"
                       "    (( CURRENT == 2 )) && command=\n"
                       "    case $command in\n"
                       "    '' | help) all=(\n");
-    for (size_t i = 0; i < cdz_n_pages; i++) {
+    for (size_t i = 0; i < cdz_pages_n; i++) {
         if (!is_command(cdz_pages[i])) continue;
         cdz_buf_printf(out, "        '%s:", cdz_pages[i]->name);
         put_quoted(out, cdz_pages[i]->summary);
         cdz_buf_puts(out, "'\n");
     }
     cdz_buf_puts(out, "        'help:explain a command, parameter, plugin or topic' ) ;;\n");
-    for (size_t i = 0; i < cdz_n_pages; i++) {
+    for (size_t i = 0; i < cdz_pages_n; i++) {
         cdz_buf_printf(out, "    '%s') all=(\n", cdz_pages[i]->name);
         for (const cdz_verb *v = cdz_pages[i]->verbs; v && v->name; v++) {
             cdz_buf_printf(out, "        '%.*s:", (int)strcspn(v->name, " "), v->name);
@@ -266,7 +279,7 @@ static void fish_option(cdz_buf *out, const cdz_page *page, const char *name, ch
 static void write_fish(cdz_buf *out)
 {
     cdz_buf_puts(out, "# made by `cadenza completion fish`\n");
-    for (size_t i = 0; i < cdz_n_pages; i++) {
+    for (size_t i = 0; i < cdz_pages_n; i++) {
         const cdz_page *page = cdz_pages[i];
         if (is_command(page)) {
             cdz_buf_printf(out, "complete -c cadenza -f -n __fish_use_subcommand -a %s -d ",

@@ -29,7 +29,7 @@ typedef struct place {
 /* The i-th of the settings that a page takes; flag NULL: there are no more, and *left is how many of i are. */
 static place setting_at(const cdz_page *page, size_t i, size_t *left)
 {
-    for (size_t t = 0; t < cdz_n_setting_tables; t++) {
+    for (size_t t = 0; t < cdz_setting_tables_n; t++) {
         const cdz_setting_table *table = &cdz_setting_tables[t];
         bool first = true;
         for (size_t r = 0; r < table->n; r++) {
@@ -75,7 +75,7 @@ bool cdz_page_has_option(const cdz_page *page, const char *name)
         if (strcmp(flag->name, name) == 0) return true;
     const cdz_habit *habit = cdz_habit_find(name, strlen(name));
     int slot;
-    return habit && cdz_habit_leads(page, habit, &flag, &slot);
+    return habit && cdz_cli_habit_leads(page, habit, &flag, &slot);
 }
 
 const char *cdz_page_title(const cdz_page *page, size_t i)
@@ -89,8 +89,8 @@ const char *cdz_page_title(const cdz_page *page, size_t i)
 size_t cdz_pages_with(const cdz_setting *setting, cdz_buf *out)
 {
     size_t n = 0, left = 0;
-    for (size_t i = 0; i < cdz_n_pages; i++) left += (cdz_pages[i]->takes & setting->group) != 0;
-    for (size_t i = 0; i < cdz_n_pages; i++) {
+    for (size_t i = 0; i < cdz_pages_n; i++) left += (cdz_pages[i]->takes & setting->group) != 0;
+    for (size_t i = 0; i < cdz_pages_n; i++) {
         if (!(cdz_pages[i]->takes & setting->group)) continue;
         left--;
         cdz_buf_printf(out, "%s%s", n == 0 ? "" : left ? ", " : " and ", cdz_pages[i]->name);
@@ -147,7 +147,8 @@ bool cdz_parameter_flag_often(uint32_t i, cdz_parameter_flag *out)
     return slot >= 0 && cdz_parameter_flag_at((uint32_t)slot, out);
 }
 
-bool cdz_habit_leads(const cdz_page *page, const cdz_habit *habit, const cdz_flag **flag, int *slot)
+bool cdz_cli_habit_leads(const cdz_page *page, const cdz_habit *habit, const cdz_flag **flag,
+                         int *slot)
 {
     *slot = -1;
     if (!habit->ours) return false;
@@ -163,25 +164,25 @@ const cdz_habit *cdz_page_habit(const cdz_page *page, size_t *i, const cdz_flag 
     int slot;
     const cdz_habit *all = cdz_habits(&n);
     for (; *i < n; (*i)++)
-        if (cdz_habit_leads(page, &all[*i], flag, &slot)) return &all[(*i)++];
+        if (cdz_cli_habit_leads(page, &all[*i], flag, &slot)) return &all[(*i)++];
     return NULL;
 }
 
 /* --- pages --------------------------------------------------------------------------------------------------------------- */
 
 const cdz_page *const cdz_pages[] = {
-    &cdz_page_run,           &cdz_page_chat,           &cdz_page_serve,       &cdz_page_lua,
-    &cdz_page_explain,       &cdz_page_plugin,         &cdz_page_plugin_test, &cdz_page_model,
-    &cdz_page_model_convert, &cdz_page_model_quantize, &cdz_page_tokenize,    &cdz_page_template,
-    &cdz_page_grammar,       &cdz_page_config,         &cdz_page_detect,      &cdz_page_score,
-    &cdz_page_bench,         &cdz_page_parity,         &cdz_page_completion,  &cdz_page_manual,
-    &cdz_page_version,
+    &cdz_page_run,      &cdz_page_chat,       &cdz_page_serve,         &cdz_page_lua,
+    &cdz_page_explain,  &cdz_page_plugin,     &cdz_page_plugin_test,   &cdz_page_pull,
+    &cdz_page_list,     &cdz_page_model,      &cdz_page_model_convert, &cdz_page_model_quantize,
+    &cdz_page_tokenize, &cdz_page_template,   &cdz_page_grammar,       &cdz_page_config,
+    &cdz_page_detect,   &cdz_page_score,      &cdz_page_bench,         &cdz_page_bench_serve,
+    &cdz_page_parity,   &cdz_page_completion, &cdz_page_manual,        &cdz_page_version,
 };
-const size_t cdz_n_pages = sizeof cdz_pages / sizeof cdz_pages[0];
+const size_t cdz_pages_n = sizeof cdz_pages / sizeof cdz_pages[0];
 
 const cdz_page *cdz_page_named(const char *name)
 {
-    for (size_t i = 0; i < cdz_n_pages; i++)
+    for (size_t i = 0; i < cdz_pages_n; i++)
         if (strcmp(cdz_pages[i]->name, name) == 0) return cdz_pages[i];
     return NULL;
 }

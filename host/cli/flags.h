@@ -16,7 +16,7 @@
 #include "params/settings.h"
 
 typedef struct cdz_verb {
-    const char *name, *help; /* "list"; help NULL: the verb has a page */
+    const char *name, *help; /* "list" */
 } cdz_verb;
 
 typedef struct cdz_page {
@@ -36,12 +36,12 @@ typedef struct cdz_page {
 extern const cdz_page cdz_page_run, cdz_page_chat, cdz_page_lua, cdz_page_explain, cdz_page_plugin,
     cdz_page_plugin_test, cdz_page_model, cdz_page_model_convert, cdz_page_model_quantize,
     cdz_page_tokenize, cdz_page_template, cdz_page_grammar, cdz_page_config, cdz_page_detect,
-    cdz_page_score, cdz_page_serve, cdz_page_bench, cdz_page_parity, cdz_page_completion,
-    cdz_page_manual, cdz_page_version;
+    cdz_page_score, cdz_page_serve, cdz_page_bench, cdz_page_bench_serve, cdz_page_parity,
+    cdz_page_completion, cdz_page_manual, cdz_page_version, cdz_page_pull, cdz_page_list;
 
 /* Every page, commands in the order of `cadenza --help`, each before the pages of its verbs. */
 extern const cdz_page *const cdz_pages[];
-extern const size_t cdz_n_pages;
+extern const size_t cdz_pages_n;
 const cdz_page *cdz_page_named(const char *name); /* or NULL */
 
 /* The i-th option of a page: its own, then those of its groups, then -h; NULL: there are no more. */
@@ -67,7 +67,8 @@ bool cdz_parameter_flag_at(uint32_t i, cdz_parameter_flag *out);
 /* Of the i-th of those that people change most; false: there are no more. */
 bool cdz_parameter_flag_often(uint32_t i, cdz_parameter_flag *out);
 /* What a name of another program leads to in this page; false: to nothing that it takes. */
-bool cdz_habit_leads(const cdz_page *page, const cdz_habit *habit, const cdz_flag **flag, int *slot);
+bool cdz_cli_habit_leads(const cdz_page *page, const cdz_habit *habit, const cdz_flag **flag,
+                         int *slot);
 
 /* From the i-th name of other programs on, the next that leads to an option or parameter of the page; NULL: there are no more.
  * *i goes behind it. flag: the option, or NULL. */
@@ -78,9 +79,9 @@ void cdz_page_help(const cdz_page *page, bool all, cdz_buf *out);
 void cdz_manual_write(const cdz_page *page, cdz_buf *out);  /* NULL: of the program */
 bool cdz_completion_write(const char *shell, cdz_buf *out); /* false: no such shell */
 /* "max_new_tokens" as an option is written. */
-void cdz_buf_put_dashed(cdz_buf *out, const char *name);
+void cdz_cli_put_dashed(cdz_buf *out, const char *name);
 /* Text in lines of at most 96 columns, each from `column` on; the first begins where the buffer stands. */
-void cdz_buf_put_wrapped(cdz_buf *out, const char *text, size_t column);
+void cdz_cli_put_wrapped(cdz_buf *out, const char *text, size_t column);
 
 /* --- reading a command line: args.c --- */
 

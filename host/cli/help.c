@@ -7,7 +7,7 @@
 
 enum { WIDTH = 96, COLUMN = 30, VERBS = 20 };
 
-void cdz_buf_put_dashed(cdz_buf *out, const char *name)
+void cdz_cli_put_dashed(cdz_buf *out, const char *name)
 {
     for (; *name; name++) cdz_buf_putc(out, *name == '_' ? '-' : *name);
 }
@@ -24,7 +24,7 @@ static void pad_to(cdz_buf *out, size_t column)
     for (size_t at = column_of(out); at < column; at++) cdz_buf_putc(out, ' ');
 }
 
-void cdz_buf_put_wrapped(cdz_buf *out, const char *text, size_t column)
+void cdz_cli_put_wrapped(cdz_buf *out, const char *text, size_t column)
 {
     for (const char *word = text; *word && !out->failed;) {
         const size_t len = strcspn(word, " \n"), at = column_of(out);
@@ -49,7 +49,7 @@ static void put_help(cdz_buf *out, const char *help, bool all)
     if (semicolon)
         cdz_buf_add(out, help, (size_t)(semicolon - help));
     else
-        cdz_buf_put_wrapped(out, help, COLUMN);
+        cdz_cli_put_wrapped(out, help, COLUMN);
     cdz_buf_putc(out, '\n');
 }
 
@@ -66,7 +66,7 @@ static void put_flag(cdz_buf *out, const cdz_flag *flag, bool all)
 static void put_parameter(cdz_buf *out, const cdz_parameter_flag *p, bool all)
 {
     cdz_buf_puts(out, "      --");
-    cdz_buf_put_dashed(out, p->name);
+    cdz_cli_put_dashed(out, p->name);
     if (p->value)
         cdz_buf_printf(out, " %s", p->value);
     else if (p->words)
@@ -106,7 +106,7 @@ static void put_habits(const cdz_page *page, cdz_buf *out)
         cdz_buf_printf(out, "%s%s ", habit->name[1] ? "      --" : "  -", habit->name);
         pad_to(out, COLUMN);
         cdz_buf_puts(out, "--");
-        cdz_buf_put_dashed(out, habit->ours);
+        cdz_cli_put_dashed(out, habit->ours);
         if (habit->from) cdz_buf_printf(out, " (%s)", habit->from);
         cdz_buf_putc(out, '\n');
     }
@@ -150,7 +150,7 @@ static void put_verbs(const cdz_page *page, cdz_buf *out)
     for (const cdz_verb *verb = page->verbs; verb->name; verb++) {
         cdz_buf_printf(out, "  %s", verb->name);
         pad_to(out, VERBS);
-        cdz_buf_put_wrapped(out, verb->help, VERBS);
+        cdz_cli_put_wrapped(out, verb->help, VERBS);
         cdz_buf_putc(out, '\n');
     }
 }
@@ -159,7 +159,7 @@ void cdz_page_help(const cdz_page *page, bool all, cdz_buf *out)
 {
     put_usage(page, out);
     cdz_buf_putc(out, '\n');
-    cdz_buf_put_wrapped(out, page->about, 0);
+    cdz_cli_put_wrapped(out, page->about, 0);
     cdz_buf_putc(out, '\n');
     put_verbs(page, out);
     put_flags(page, all, out);

@@ -46,7 +46,8 @@ cdz_status cdz_cli_next_line(cdz_cli_lines *lines, bool *some, cdz_error *err)
             status = end_of_stream(lines, some, err);
             break;
         }
-        if (c == '\n') break;
+        lines->ended = c == '\n';
+        if (lines->ended) break;
         if (lines->len == max)
             status = cdz_err(err, CDZ_E_LIMIT, "%s: line %llu is longer than the limit of %zu bytes",
                              lines->name, (unsigned long long)lines->number, max);

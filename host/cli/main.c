@@ -15,6 +15,7 @@ static const struct {
     {&cdz_page_run, cdz_cmd_run},           {&cdz_page_chat, cdz_cmd_chat},
     {&cdz_page_serve, cdz_cmd_serve},       {&cdz_page_lua, cdz_cmd_lua},
     {&cdz_page_explain, cdz_cmd_explain},   {&cdz_page_plugin, cdz_cmd_plugin},
+    {&cdz_page_pull, cdz_cmd_pull},         {&cdz_page_list, cdz_cmd_list},
     {&cdz_page_model, cdz_cmd_model},       {&cdz_page_tokenize, cdz_cmd_tokenize},
     {&cdz_page_template, cdz_cmd_template}, {&cdz_page_grammar, cdz_cmd_grammar},
     {&cdz_page_config, cdz_cmd_config},     {&cdz_page_detect, cdz_cmd_detect},
@@ -29,11 +30,11 @@ static const struct {
     const char *names; /* each between blanks */
     const char *says;
 } habits[] = {
-    {" list ls models ", "`cadenza model list` lists models, `cadenza plugin list` plugins"},
+    {" ls models ", "`cadenza list` lists models, `cadenza plugin list` plugins"},
     {" show info inspect ",
      "`cadenza model info MODEL` describes a model, `cadenza plugin info ID` a plugin"},
-    {" pull download get fetch ",
-     "Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`"},
+    {" download get fetch ",
+     "`cadenza pull ORG/NAME` downloads a model; `cadenza run ORG/NAME` does so first"},
     {" server api ", "`cadenza serve MODEL` answers requests over HTTP"},
     {" ps top stop ", "nothing runs in the background: a command ends with its answer"},
     {" rm remove cp push create ", "a model is a folder or a file; the shell copies and removes it"},
@@ -60,7 +61,7 @@ static void print_environment(void)
     for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++) {
         if (!row->env) continue;
         cdz_buf_printf(&text, "  %-20s ", row->env);
-        cdz_buf_put_wrapped(&text, row->flag.help, 23);
+        cdz_cli_put_wrapped(&text, row->flag.help, 23);
         cdz_buf_putc(&text, '\n');
     }
     if (text.data && !text.failed) fputs(text.data, stdout);

@@ -85,7 +85,7 @@ static void put_parameters(const cdz_page *page, cdz_buf *out)
     for (uint32_t i = 0; cdz_parameter_flag_at(i, &p); i++) {
         if (cdz_page_has_option(page, p.name)) continue;
         cdz_buf dashed = {0};
-        cdz_buf_put_dashed(&dashed, p.name);
+        cdz_cli_put_dashed(&dashed, p.name);
         cdz_buf_puts(out, ".TP\n.B \\-\\-");
         if (dashed.data && !dashed.failed) put(out, dashed.data);
         cdz_buf_free(&dashed);
@@ -113,7 +113,7 @@ static void put_habits(const cdz_page *page, cdz_buf *out)
         put(out, habit->name);
         cdz_buf_puts(out, "\nthe same as ");
         cdz_buf dashed = {0};
-        cdz_buf_put_dashed(&dashed, habit->ours);
+        cdz_cli_put_dashed(&dashed, habit->ours);
         put(out, "--");
         if (dashed.data && !dashed.failed) put(out, dashed.data);
         cdz_buf_free(&dashed);
@@ -160,7 +160,7 @@ static void put_program(cdz_buf *out)
     put_section(out, "SYNOPSIS");
     cdz_buf_puts(out, "cadenza COMMAND [arguments]\n");
     put_section(out, "COMMANDS");
-    for (size_t i = 0; i < cdz_n_pages; i++) {
+    for (size_t i = 0; i < cdz_pages_n; i++) {
         cdz_buf_puts(out, ".TP\n.B ");
         put(out, cdz_pages[i]->name);
         cdz_buf_putc(out, '\n');
@@ -224,7 +224,7 @@ static int write_page(const cdz_page *page, const char *folder)
 static int write_pages(const char *folder)
 {
     int status = write_page(NULL, folder);
-    for (size_t i = 0; status == CDZ_EXIT_OK && i < cdz_n_pages; i++)
+    for (size_t i = 0; status == CDZ_EXIT_OK && i < cdz_pages_n; i++)
         status = write_page(cdz_pages[i], folder);
     return status;
 }

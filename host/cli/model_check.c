@@ -55,10 +55,10 @@ static cdz_status check_hash(checking *c, const cdz_file *file, bool always, cdz
 {
     cdz_known_hash known;
     char hex[CDZ_SHA256_HEX];
-    CDZ_TRY(cdz_check_known_hash(file->path, &c->arena, &known, err));
+    CDZ_TRY(cdz_hash_known(file->path, &c->arena, &known, err));
     if (!always && !*known.hex) return CDZ_OK;
     c->what = file_name(file->path);
-    CDZ_TRY(cdz_check_hash(file, &(cdz_check_progress){tell, c}, hex, err));
+    CDZ_TRY(cdz_hash_check(file, &(cdz_check_progress){tell, c}, hex, err));
     if (*known.hex && strcmp(hex, known.hex) != 0)
         return cdz_err(err, CDZ_E_INPUT, "%s: its SHA-256 is %s, expected %s after %s", file->path,
                        hex, known.hex, known.source);
@@ -70,8 +70,10 @@ static cdz_status check_hash(checking *c, const cdz_file *file, bool always, cdz
 
 static void check_hashes(checking *c)
 {
-    static const char *const others[] = {"config.json", "generation_config.json", "tokenizer.json",
-                                         "tokenizer_config.json", "chat_template.jinja"};
+    static const char *const others[] = {"config.json",         "generation_config.json",
+                                         "tokenizer.json",      "tokenizer_config.json",
+                                         "chat_template.jinja", "tokenizer.model",
+                                         "spiece.model",        "sentencepiece.bpe.model"};
     const cdz_tensors *set = &c->weights->tensors;
     cdz_error err = {0};
     for (uint32_t i = 0; i < set->n_files; i++)
@@ -189,8 +191,8 @@ static cdz_status check_generation(const checking *c, cdz_error *err)
     cdz_arena arena = {0};
     cdz_json generation;
     const cdz_status st =
-        cdz_model_generation(cdz_weights_generation_config(c->weights),
-                             cdz_weights_config(c->weights), &arena, &generation, err);
+        cdz_generation_of_model(cdz_weights_generation_config(c->weights),
+                                cdz_weights_config(c->weights), &arena, &generation, err);
     cdz_arena_free(&arena);
     return st;
 }

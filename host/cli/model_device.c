@@ -34,7 +34,8 @@ static cdz_status ask(const cdz_device_wish *wish, const cdz_arch *a, device_fac
 {
     cdz_backend *b;
     size_t free_bytes, total;
-    const cdz_kv_shape shape = {a->n_layers, a->n_kv_heads, a->head_dim, CDZ_F32};
+    const cdz_kv_shape shape = {cdz_arch_kv_layers(a), a->n_kv_heads, a->head_dim, CDZ_F32,
+                                a->latent.kv_rank};
     CDZ_TRY(cdz_device_create(wish, &out->found, &b, err));
     b->api->memory(b, &free_bytes, &total);
     out->free_bytes = free_bytes;

@@ -1,5 +1,5 @@
-/* models.c - which model a word means: a path, a name in $CADENZA_MODELS, or one in the Hugging Face cache; what to say when
- * it is none; and `cadenza model list`. */
+/* models.c - which model a word means: a path, a name in $CADENZA_MODELS, one in a cache, or an id that is downloaded; what to
+ * say when it is none; and the list of models. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,11 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/json.h"
+#include "base/size_text.h"
 #include "cli/cli.h"
 #include "config/generation.h"
+#include "hub/caches.h"
+#include "hub/pull.h"
 
 /* --- what a path is ------------------------------------------------------------------------------------------------------ */
 
@@ -32,13 +36,8 @@ static bool has_file(const char *folder, const char *name)
 static bool is_model_folder(const char *path)
 {
     return has_file(path, "config.json") || has_file(path, "tokenizer.json") ||
+           has_file(path, "tokenizer.model") || has_file(path, "spiece.model") ||
            has_file(path, "generation_config.json") || has_file(path, "tokenizer_config.json");
-}
-
-static bool ends_in(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 /* --- places of models ---------------------------------------------------------------------------------------------------- */
@@ -60,7 +59,7 @@ static bool each_below(const char *folder, const model_visit *v)
         const int len = snprintf(path, sizeof path, "%s/%s", folder, name);
         const bool fits = len > 0 && (size_t)len < sizeof path;
         if (on && fits && name[0] != '.' &&
-            (ends_in(name, ".gguf") || (is_folder(path) && is_model_folder(path))))
+            (cdz_ends_with(name, ".gguf") || (is_folder(path) && is_model_folder(path))))
             on = v->see(v->user, name, path);
         free(names[i]);
     }
@@ -81,63 +80,6 @@ static bool next_place(const char **list, char *folder, size_t bytes)
     return false;
 }
 
-/* The snapshot that a cached repository stands for: what refs/main names, else the only one. */
-static bool snapshot_of(const char *repository, char *path, size_t bytes)
-{
-    char file[4096], *ref = NULL;
-    size_t len = 0;
-    if ((size_t)snprintf(file, sizeof file, "%s/refs/main", repository) >= sizeof file)
-        return false;
-    if (cdz_file_read(file, 256, &ref, &len, NULL) == CDZ_OK) {
-        ref[strcspn(ref, " \r\n")] = '\0';
-        const int n = snprintf(path, bytes, "%s/snapshots/%s", repository, ref);
-        const bool good = n > 0 && (size_t)n < bytes && !strchr(ref, '/') && is_folder(path);
-        free(ref);
-        if (good) return true;
-    }
-    if ((size_t)snprintf(file, sizeof file, "%s/snapshots", repository) >= sizeof file)
-        return false;
-    DIR *dir = opendir(file);
-    unsigned found = 0;
-    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
-        if (e->d_name[0] == '.') continue;
-        const int n = snprintf(path, bytes, "%s/%s", file, e->d_name);
-        found += n > 0 && (size_t)n < bytes;
-    }
-    if (dir) closedir(dir);
-    return found == 1;
-}
-
-/* "models--org--name" as "org/name" into name; false: it is no model's. */
-static bool cached_name(const char *folder, char *name, size_t bytes)
-{
-    static const char head[] = "models--";
-    if (strncmp(folder, head, sizeof head - 1) != 0) return false;
-    snprintf(name, bytes, "%s", folder + sizeof head - 1);
-    char *dashes = strstr(name, "--");
-    if (!dashes) return true;
-    *dashes = '/';
-    memmove(dashes + 1, dashes + 2, strlen(dashes + 2) + 1);
-    return true;
-}
-
-static void each_cached(const model_visit *v)
-{
-    char hub[4096], path[8192], repository[8192], name[300];
-    struct dirent **names;
-    if (!cdz_env_hub_cache(hub, sizeof hub)) return;
-    const int n = scandir(hub, &names, NULL, alphasort);
-    bool on = true;
-    for (int i = 0; i < n; i++) {
-        snprintf(repository, sizeof repository, "%s/%s", hub, names[i]->d_name);
-        if (on && cached_name(names[i]->d_name, name, sizeof name) &&
-            snapshot_of(repository, path, sizeof path))
-            on = v->see(v->user, name, path);
-        free(names[i]);
-    }
-    if (n >= 0) free((void *)names);
-}
-
 /* --- finding a name ------------------------------------------------------------------------------------------------------ */
 
 typedef struct wanted {
@@ -150,7 +92,7 @@ typedef struct wanted {
 static bool same_name(void *user, const char *name, const char *path)
 {
     wanted *w = user;
-    const size_t len = strlen(name) - (ends_in(name, ".gguf") ? strlen(".gguf") : 0);
+    const size_t len = strlen(name) - (cdz_ends_with(name, ".gguf") ? strlen(".gguf") : 0);
     if (strcmp(name, w->name) != 0 && (strlen(w->name) != len || strncmp(name, w->name, len) != 0))
         return true;
     const int n = snprintf(w->path, w->bytes, "%s", path);
@@ -169,19 +111,10 @@ static bool find_named(const char *name, char *path, size_t bytes)
         if (n > 0 && (size_t)n < bytes && access(path, F_OK) == 0) return true;
         each_below(folder, &visit);
     }
-    if (!w.found) each_cached(&visit);
     return w.found;
 }
 
 /* --- what to say --------------------------------------------------------------------------------------------------------- */
-
-static void say_download(const char *name, const char *lead)
-{
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-    cdz_cli_say(
-        "%s%sCadenza does not download: `hf download %s --local-dir %s`, then `cadenza run %s`",
-        name, lead, name, last, last);
-}
 
 /* "https://huggingface.co/org/name/tree/main" -> "org/name" */
 static void say_url(const char *url)
@@ -193,11 +126,11 @@ static void say_url(const char *url)
     size_t len = strcspn(at, "/?#");
     if (at[len] == '/') len += 1 + strcspn(at + len + 1, "/?#");
     if (len == 0) {
-        cdz_cli_say("%s: Cadenza does not download; MODEL is a folder or a GGUF file", url);
+        cdz_cli_say("%s: an address is no MODEL; an id is, such as Qwen/Qwen3-0.6B", url);
         return;
     }
     snprintf(name, sizeof name, "%.*s", (int)len, at);
-    say_download(name, ": ");
+    cdz_cli_say("%s: an address is no MODEL; its id is: cadenza run %s", url, name);
 }
 
 static bool is_setting(const char *word)
@@ -210,7 +143,6 @@ static bool is_setting(const char *word)
 
 static void say_missing(const char *model)
 {
-    const char *slash = strchr(model, '/');
     if (strstr(model, "://"))
         say_url(model);
     else if (strpbrk(model, " \t\n"))
@@ -218,14 +150,10 @@ static void say_missing(const char *model)
                     strlen(model) > 60 ? "..." : "", model, strlen(model) > 60 ? "..." : "");
     else if (is_setting(model))
         cdz_cli_say("%s is no model; did you mean -s %s?", model, model);
-    else if (slash && slash != model && model[0] != '.' && model[0] != '~' &&
-             !strchr(slash + 1, '/') && slash[1] && !ends_in(model, ".gguf") &&
-             !ends_in(model, ".safetensors"))
-        say_download(model, " is neither here nor in the Hugging Face cache. ");
-    else if (!slash && !strchr(model, '.'))
+    else if (!strchr(model, '/') && !strchr(model, '.'))
         cdz_cli_say(
-            "%s: no such model folder; `cadenza model list` lists what is here. Cadenza does not "
-            "download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`",
+            "%s: no such model folder; `cadenza list` lists what is here, `cadenza run ORG/NAME` "
+            "downloads",
             model);
     else
         cdz_cli_say("%s: no such model folder or GGUF file", model);
@@ -268,7 +196,8 @@ static bool can_be_model(const char *path)
         cdz_buf_free(&b.names);
         return good; /* what is missing is said by who looks for it */
     }
-    if (!ends_in(path, ".safetensors") && !ends_in(path, ".bin") && !ends_in(path, ".json"))
+    if (!cdz_ends_with(path, ".safetensors") && !cdz_ends_with(path, ".bin") &&
+        !cdz_ends_with(path, ".json"))
         return true;
     const char *slash = strrchr(path, '/');
     if (slash)
@@ -279,8 +208,55 @@ static bool can_be_model(const char *path)
     return false;
 }
 
-const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes)
+/* --- ids ------------------------------------------------------------------------------------------------------------------- */
+
+/* "org/name", and no path to a file of weights that is not there. */
+static bool is_id(const char *model, cdz_hub_id *id)
 {
+    const char *colon = strchr(model, ':');
+    if (!colon && (cdz_ends_with(model, ".gguf") || cdz_ends_with(model, ".safetensors")))
+        return false;
+    return cdz_hub_id_read(model, id, NULL) == CDZ_OK;
+}
+
+static const char *download(const cdz_program_settings *how, const char *model, cdz_cli_need need,
+                            char *path, size_t bytes)
+{
+    cdz_hub_wish wish = {.revision = how->revision, .texts = need == CDZ_NEED_TEXTS};
+    if (!is_id(model, &wish.id)) {
+        say_missing(model);
+    } else if (need == CDZ_NEED_HERE) {
+        cdz_cli_say(
+            "%s is neither here nor in a cache of this machine; `cadenza pull %s` downloads it",
+            model, model);
+    } else if (how->offline || cdz_env_hub_offline()) {
+        cdz_cli_say(
+            "%s is neither here nor in a cache of this machine, and --offline or HF_HUB_OFFLINE forbids "
+            "to download it",
+            model);
+    } else if (cdz_cli_download(&wish, path, bytes) == CDZ_EXIT_OK) {
+        return path;
+    }
+    return NULL;
+}
+
+/* In a cache, or, where that is allowed, brought there. A folder that lacks files is still one to speak of. */
+static const char *from_hub(const cdz_program_settings *how, const char *model, cdz_cli_need need,
+                            char *path, size_t bytes)
+{
+    cdz_hub_id id;
+    const cdz_hub_state found =
+        cdz_hub_find(model, how->revision, need == CDZ_NEED_TEXTS, path, bytes);
+    const bool may = need != CDZ_NEED_HERE && !how->offline && !cdz_env_hub_offline();
+    if (found == CDZ_HUB_HERE || (found == CDZ_HUB_PART && (!may || !is_id(model, &id))))
+        return can_be_model(path) ? path : NULL;
+    return download(how, model, need, path, bytes);
+}
+
+const char *cdz_cli_model_folder(const cdz_program_settings *how, const char *model,
+                                 cdz_cli_need need, char *path, size_t bytes)
+{
+    cdz_error err = {0};
     if (!model && cdz_cli_shipped_model(path, bytes)) return path;
     if (!model) {
         cdz_cli_say(
@@ -288,31 +264,83 @@ const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes)
             "the program");
         return NULL;
     }
+    if (how->revision && cdz_hub_check_revision(how->revision, &err) != CDZ_OK) {
+        cdz_cli_fail(&err);
+        return NULL;
+    }
     if (access(model, F_OK) == 0) return can_be_model(model) ? model : NULL;
     if (find_named(model, path, bytes)) return can_be_model(path) ? path : NULL;
-    say_missing(model);
-    return NULL;
+    return from_hub(how, model, need, path, bytes);
 }
 
-/* --- model list ---------------------------------------------------------------------------------------------------------- */
+/* --- the list ---------------------------------------------------------------------------------------------------------------- */
 
-static bool print_model(void *user, const char *name, const char *path)
+typedef struct listed {
+    bool json;
+    unsigned n;
+    const char *where;
+    cdz_buf out;
+} listed;
+
+static void put_member(cdz_buf *out, const char *name, const char *value)
 {
-    unsigned *n = user;
-    printf("%-40s %s\n", name, path);
-    (*n)++;
+    cdz_buf_printf(out, "\"%s\": ", name);
+    cdz_json_write_string(out, value, strlen(value));
+    cdz_buf_puts(out, ", ");
+}
+
+static bool see_model(void *user, const cdz_hub_model *m)
+{
+    listed *l = user;
+    cdz_size_text size;
+    cdz_size_write(&size, m->bytes);
+    l->n++;
+    if (!l->json) {
+        cdz_buf_printf(&l->out, "%-44s %10s  %-11s  %-15s %s\n", m->name, size.text, m->format,
+                       m->where, m->path);
+        return true;
+    }
+    cdz_buf_puts(&l->out, l->n > 1 ? ",\n {" : "\n {");
+    put_member(&l->out, "id", m->name);
+    put_member(&l->out, "format", m->format);
+    put_member(&l->out, "where", m->where);
+    put_member(&l->out, "path", m->path);
+    cdz_buf_printf(&l->out, "\"bytes\": %llu}", (unsigned long long)m->bytes);
     return true;
 }
 
-int cdz_cli_model_list(void)
+static bool see_path(void *user, const char *name, const char *path)
+{
+    const listed *l = user;
+    cdz_hub_model model = {.name = name, .where = l->where};
+    cdz_hub_describe(path, &model);
+    return see_model(user, &model);
+}
+
+static void list_all(listed *l)
 {
     char path[4096];
-    unsigned n = 0;
-    const model_visit visit = {print_model, &n};
+    const model_visit visit = {see_path, l};
     const char *places = cdz_env_models();
-    if (cdz_cli_shipped_model(path, sizeof path)) print_model(&n, "(the shipped model)", path);
+    l->where = "shipped";
+    if (cdz_cli_shipped_model(path, sizeof path)) see_path(l, "(the shipped model)", path);
+    l->where = "$CADENZA_MODELS";
     while (next_place(&places, path, sizeof path)) each_below(path, &visit);
-    each_cached(&visit);
-    if (n == 0) puts("there are no models in $CADENZA_MODELS and in the Hugging Face cache");
-    return CDZ_EXIT_OK;
+    cdz_hub_each(see_model, l);
+}
+
+int cdz_cli_model_list(bool json)
+{
+    listed l = {.json = json};
+    if (json) cdz_buf_putc(&l.out, '[');
+    list_all(&l);
+    if (json) cdz_buf_puts(&l.out, l.n ? "\n]\n" : "]\n");
+    if (!json && l.n == 0)
+        cdz_buf_puts(
+            &l.out,
+            "there are no models in $CADENZA_MODELS and in the caches of Hugging Face, Ollama and "
+            "llama.cpp\n");
+    const bool good = !l.out.failed && l.out.data && fputs(l.out.data, stdout) != EOF;
+    cdz_buf_free(&l.out);
+    return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
 }

@@ -130,8 +130,9 @@ static cdz_status copy_template(const char *from, const char *to, const renaming
     return st;
 }
 
-static void say_what_next(const char *path, const char *lang, const renaming *r)
+static void say_what_next(const char *path, const char *kind, const char *lang, const renaming *r)
 {
+    const bool schedules = cdz_kind_of_name(kind) == CDZ_KIND_SCHEDULER;
     printf("%s: a package with the id %s. Next:\n\n  cd %s\n", path, r->id, path);
     if (strcmp(lang, "c") == 0)
         printf("  cc -std=c17 -O2 -shared -fPIC -fvisibility=hidden $(pkg-config --cflags "
@@ -140,8 +141,10 @@ static void say_what_next(const char *path, const char *lang, const renaming *r)
     printf("  cadenza plugin info .\n"
            "  cadenza plugin test .\n"
            "  sh test.sh\n"
-           "  cadenza run --plugin . --pipeline story.ini -p 'river (noun):'\n"
-           "  cadenza plugin add .\n");
+           "  %s\n"
+           "  cadenza plugin add .\n",
+           schedules ? "cadenza serve --plugin . --config server.ini"
+                     : "cadenza run --plugin . --pipeline story.ini -p 'river (noun):'");
 }
 
 /* ": did you mean 'x'?" for one of the names; "" when it is one of them or near none. */
@@ -166,7 +169,7 @@ static int no_template(const char *kind, const char *lang)
     return cdz_cli_misuse(
         "plugin",
         "new: no template for --kind %.40s --lang %.40s%s%s are processor, "
-        "criterion, strategy, drafter, observer and, in c, loader; languages lua and c",
+        "criterion, strategy, drafter, observer and, in c, loader and scheduler; languages lua and c",
         kind, lang, near, near[0] ? " Kinds" : "; kinds");
 }
 
@@ -183,6 +186,6 @@ int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, con
     cdz_status st = make_renaming(kind, slash ? slash + 1 : path, id, &r, &err);
     if (st == CDZ_OK) st = copy_template(from, path, &r, &err);
     if (st != CDZ_OK) return cdz_cli_fail(&err);
-    say_what_next(path, lang, &r);
+    say_what_next(path, kind, lang, &r);
     return CDZ_EXIT_OK;
 }

@@ -4,6 +4,7 @@
 #include "cadenza/criterion.h"
 #include "cadenza/loader.h"
 #include "cadenza/processor.h"
+#include "cadenza/scheduler.h"
 #include "cadenza/strategy.h"
 #include "describe/descriptor.h"
 #include "params/params.h"
@@ -37,6 +38,9 @@ static const cap_name strategy_caps[] = {
 
 static const cap_name loader_caps[] = {{CDZ_SANDBOXES, "sandboxes what it opens"}, {0, NULL}};
 
+static const cap_name scheduler_caps[] = {{CDZ_HAS_PRIORITIES, "goes by the priority of requests"},
+                                          {0, NULL}};
+
 static const cap_name *promises(const cdz_plugin_base *base, uint32_t *caps)
 {
     switch (base->kind) {
@@ -44,11 +48,12 @@ static const cap_name *promises(const cdz_plugin_base *base, uint32_t *caps)
     case CDZ_KIND_CRITERION: *caps = ((const cdz_criterion *)base)->caps; return criterion_caps;
     case CDZ_KIND_STRATEGY: *caps = ((const cdz_strategy *)base)->caps; return strategy_caps;
     case CDZ_KIND_LOADER: *caps = ((const cdz_loader *)base)->caps; return loader_caps;
+    case CDZ_KIND_SCHEDULER: *caps = ((const cdz_scheduler *)base)->caps; return scheduler_caps;
     default: *caps = 0; return strategy_caps;
     }
 }
 
-const char *cdz_plugin_promise(const cdz_plugin_base *base, uint32_t i)
+const char *cdz_cli_plugin_promise(const cdz_plugin_base *base, uint32_t i)
 {
     uint32_t caps;
     for (const cap_name *names = promises(base, &caps); names->text; names++)
@@ -87,7 +92,7 @@ static void put_params(const cdz_param_table *table, cdz_buf *out)
     cdz_buf_free(&cell);
 }
 
-void cdz_plugin_page(const cdz_plugin_base *base, cdz_buf *out)
+void cdz_cli_plugin_page(const cdz_plugin_base *base, cdz_buf *out)
 {
     const cdz_param_table table = cdz_params_of(base);
     const char *text;
@@ -97,6 +102,6 @@ void cdz_plugin_page(const cdz_plugin_base *base, cdz_buf *out)
         cdz_buf_printf(out, "\nOpens files that end in `%s`.\n",
                        ((const cdz_loader *)base)->endings);
     if (table.n) put_params(&table, out);
-    for (uint32_t i = 0; (text = cdz_plugin_promise(base, i)) != NULL; i++)
+    for (uint32_t i = 0; (text = cdz_cli_plugin_promise(base, i)) != NULL; i++)
         cdz_buf_printf(out, "%s- %s\n", i ? "" : "\nIt promises:\n\n", text);
 }

@@ -6,9 +6,9 @@
 #include "cadenza/plugin.h"
 
 /* The i-th of the things its capabilities promise, or NULL past the last. */
-const char *cdz_plugin_promise(const cdz_plugin_base *base, uint32_t i);
+const char *cdz_cli_plugin_promise(const cdz_plugin_base *base, uint32_t i);
 
 /* A page of Markdown: what it does, its parameters as a table, its promises. */
-void cdz_plugin_page(const cdz_plugin_base *base, cdz_buf *out);
+void cdz_cli_plugin_page(const cdz_plugin_base *base, cdz_buf *out);
 
 #endif

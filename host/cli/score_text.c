@@ -198,8 +198,8 @@ static void write_top(const text_job *job, cdz_buf *out)
         if (isnan(job->logprobs[i]))
             cdz_buf_puts(out, "null");
         else
-            cdz_write_alternatives(job->session.model->run, job->top_ids + i * job->n_top,
-                                   job->top_logprobs + i * job->n_top, job->n_top, 0, out);
+            cdz_result_write_alternatives(job->session.model->run, job->top_ids + i * job->n_top,
+                                          job->top_logprobs + i * job->n_top, job->n_top, 0, out);
     }
     cdz_buf_putc(out, ']');
 }
@@ -236,13 +236,13 @@ static void print_table(const text_job *job, size_t n_scored, double sum)
     const bool lines = !job->options->summary;
     if (lines) printf("%8s  %-16s  %10s  %10s\n", "id", "token", "logprob", "probability");
     for (size_t i = job->n_context; lines && i < job->n; i++) {
-        cdz_score_print_token(job->session.model, job->ids[i]);
-        cdz_score_print_value(job->logprobs[i]);
-        cdz_score_print_value(expf(job->logprobs[i]));
+        cdz_cli_score_print_token(job->session.model, job->ids[i]);
+        cdz_cli_score_print_value(job->logprobs[i]);
+        cdz_cli_score_print_value(expf(job->logprobs[i]));
         putchar('\n');
         if (job->n_top && !isnan(job->logprobs[i]))
-            cdz_score_print_top(job->session.model, job->top_ids + i * job->n_top,
-                                job->top_logprobs + i * job->n_top, job->n_top, 0);
+            cdz_cli_score_print_top(job->session.model, job->top_ids + i * job->n_top,
+                                    job->top_logprobs + i * job->n_top, job->n_top, 0);
     }
     printf("%zu tokens, %zu scored, log-likelihood %.4f", job->n - job->n_context, n_scored, sum);
     if (n_scored)
@@ -263,7 +263,7 @@ static void print_all(const text_job *job)
     (job->options->json ? print_json : print_table)(job, n_scored, sum);
 }
 
-int cdz_score_text(const cdz_score_options *options)
+int cdz_cli_score_text(const cdz_score_options *options)
 {
     text_job job = {.options = options};
     cdz_error err = {0};

@@ -24,7 +24,7 @@ static void print_step_top(const cdz_model *model, const cdz_result *result, uin
     const uint32_t n = cdz_result_is_search(result)
                            ? 0
                            : cdz_result_top_scores(result, row, step, &ids, &scores, &sum);
-    if (n) cdz_score_print_top(model, ids, scores, n, sum);
+    if (n) cdz_cli_score_print_top(model, ids, scores, n, sum);
 }
 
 static cdz_status print_row(const cdz_score_options *o, const cdz_model *model,
@@ -40,11 +40,11 @@ static cdz_status print_row(const cdz_score_options *o, const cdz_model *model,
     if (status == CDZ_OK && !o->summary)
         printf("%8s  %-16s  %10s  %10s  %10s\n", "id", "token", "score", "logprob", "raw logprob");
     for (uint32_t i = 0; status == CDZ_OK && i < n; i++) {
-        if (!o->summary) cdz_score_print_token(model, ids[i]);
+        if (!o->summary) cdz_cli_score_print_token(model, ids[i]);
         for (uint32_t k = 0; k < N_VALUES; k++) {
             const float value = values[(size_t)k * n + i];
             sums[k] += (double)value;
-            if (!o->summary) cdz_score_print_value(value);
+            if (!o->summary) cdz_cli_score_print_value(value);
         }
         if (!o->summary) putchar('\n');
         if (o->top) print_step_top(model, result, row, i);
@@ -80,7 +80,7 @@ static cdz_status answer(const cdz_score_options *o, const cdz_session *session,
     return status;
 }
 
-int cdz_score_answer(const cdz_score_options *options)
+int cdz_cli_score_answer(const cdz_score_options *options)
 {
     cdz_session session;
     cdz_error err = {0};
@@ -199,8 +199,8 @@ static void print_saved(const cdz_score_options *o, const cdz_transition *in, co
             cdz_json_write_f32(&out, value);
             sum += (double)value;
             if (o->json || o->summary) continue;
-            cdz_score_print_token(NULL, (int32_t)id);
-            cdz_score_print_value(value);
+            cdz_cli_score_print_token(NULL, (int32_t)id);
+            cdz_cli_score_print_value(value);
             putchar('\n');
         }
         cdz_buf_putc(&out, ']');
@@ -211,7 +211,7 @@ static void print_saved(const cdz_score_options *o, const cdz_transition *in, co
     cdz_buf_free(&out);
 }
 
-int cdz_score_saved(const cdz_score_options *options)
+int cdz_cli_score_saved(const cdz_score_options *options)
 {
     saved_job job = {.path = options->outputs};
     cdz_error err = {0};

@@ -180,11 +180,15 @@ int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
     cdz_error err = {0};
     *session = (cdz_session){0};
     const double start = cdz_now_s();
-    const char *folder = cdz_cli_model_folder(options->host.program.model, path, sizeof path);
+    const char *folder = cdz_cli_model_folder(&options->host.program, options->host.program.model,
+                                              CDZ_NEED_WEIGHTS, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
     session->folder = strdup(folder);
     const char *assistant = options->host.program.assistant;
-    if (assistant) assistant = cdz_cli_model_folder(assistant, second, sizeof second);
+    if (assistant) /* the revision is the model's */
+        assistant =
+            cdz_cli_model_folder(&(cdz_program_settings){.offline = options->host.program.offline},
+                                 assistant, CDZ_NEED_WEIGHTS, second, sizeof second);
     if (!session->folder || (options->host.program.assistant && !assistant)) {
         cdz_session_close(session);
         return CDZ_EXIT_FAILURE;
@@ -260,6 +264,28 @@ static struct {
     atomic_bool interrupted;
 } interrupts = {.lock = CDZ_MUTEX_INITIALIZER};
 
+static struct {
+    cdz_mutex lock;
+    void (*handler)(void *user);
+    void *user;
+} hangups = {.lock = CDZ_MUTEX_INITIALIZER};
+
+static void take_hangup(void)
+{
+    cdz_mutex_lock(&hangups.lock);
+    if (!hangups.handler) _exit(128 + SIGHUP);
+    hangups.handler(hangups.user);
+    cdz_mutex_unlock(&hangups.lock);
+}
+
+void cdz_cli_on_hangup(void (*handler)(void *user), void *user)
+{
+    cdz_mutex_lock(&hangups.lock);
+    hangups.handler = handler;
+    hangups.user = user;
+    cdz_mutex_unlock(&hangups.lock);
+}
+
 static void take_signal(int number, bool soon)
 {
     cdz_mutex_lock(&interrupts.lock);
@@ -291,7 +317,9 @@ static void *wait_for_signals(void *set)
         const bool stopping = is_stopping();
         const int number =
             stopping && !told ? sigtimedwait(set, NULL, &patience) : sigwaitinfo(set, NULL);
-        if (number > 0) {
+        if (number == SIGHUP) {
+            take_hangup();
+        } else if (number > 0) {
             take_signal(number, cdz_now_s() - last < 1);
             last = cdz_now_s();
             told = false;
@@ -310,6 +338,9 @@ bool cdz_cli_catch_interrupts(void)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    struct sigaction hangup; /* nohup has it ignored */
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(&set, SIGHUP);
     if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) return false;
     pthread_t thread;
     if (pthread_create(&thread, NULL, wait_for_signals, &set) != 0) return false;

@@ -30,6 +30,9 @@ void cdz_cli_begin_streams(void)
     sigemptyset(&pipe_only);
     sigaddset(&pipe_only, SIGPIPE);
     (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(
+        SIGXFSZ,
+        SIG_IGN); /* a file that may not grow further is told as any other that cannot be written */
     (void)sigprocmask(SIG_UNBLOCK, &pipe_only, NULL);
 }
 

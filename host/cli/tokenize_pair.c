@@ -89,7 +89,7 @@ static void put_ids(cdz_buf *out, const cdz_pair_ids *ids)
     cdz_buf_putc(out, ']');
 }
 
-static void put_encoding(cdz_buf *out, const cdz_pair_encoding *e)
+static void put_encoding(cdz_buf *out, const cdz_encoding_pair *e)
 {
     const cdz_pair_ids *own = &e->all[0];
     cdz_buf_puts(out, "{\"ids\": ");
@@ -114,13 +114,13 @@ cdz_status cdz_cli_pair_write(const cdz_cli_pair *pair, const cdz_tokenizer *tok
                               cdz_error *err)
 {
     cdz_pair_options options = pair->options;
-    cdz_pair_encoding e;
+    cdz_encoding_pair e;
     options.pad_id = cdz_tokenizer_get_config(tok)->pad_id;
     if (options.pad && options.pad_id < 0)
         return cdz_err(err, CDZ_E_INPUT, "the tokenizer names no padding token");
     if (!pair->cuts) options.truncation = CDZ_TRUNCATE_NONE;
     CDZ_TRY(cdz_tokenizer_encode_pair(tok, first, first_len, second, second_len, &options, &e, err));
     put_encoding(out, &e);
-    cdz_pair_encoding_free(&e);
+    cdz_encoding_pair_free(&e);
     return CDZ_OK;
 }

@@ -17,13 +17,13 @@ static const topic topics[] = {
     {" models model-names hub gguf ",
      "MODEL is a Hugging Face model folder (config.json, tokenizer.json, *.safetensors) or a GGUF\n"
      "file. A name that is no path is searched in the folders of $CADENZA_MODELS, separated by ':',\n"
-     "and then in the Hugging Face cache. Without MODEL the shipped model runs.\n"
+     "and then in the caches of Hugging Face, Ollama and llama.cpp. Without MODEL the shipped one runs.\n"
      "\n"
-     "Cadenza does not download:\n"
-     "  hf download Qwen/Qwen2.5-0.5B-Instruct --local-dir qwen\n"
-     "  cadenza run qwen -p 'Once upon a time'\n"
+     "An id that no cache has is downloaded into Hugging Face's; with --offline nothing is:\n"
+     "  cadenza run Qwen/Qwen2.5-0.5B-Instruct -p 'Once upon a time'\n"
+     "  cadenza pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:q4_k_m\n"
      "\n"
-     "`cadenza model list` lists what is there, `cadenza model info MODEL` describes one.\n"},
+     "`cadenza list` lists what is there, `cadenza model info MODEL` describes one.\n"},
     {" parameters options settings sampling generation ",
      "Parameters of generation have transformers' names. Each is an option, --top-p 0.9, which is\n"
      "short for -s top_p=0.9; in an ini file it stands in [generation], in a request in \"kwargs\".\n"
@@ -132,10 +132,10 @@ static const topic *topic_named(const char *name)
 /* A processor or criterion of that name tells more. */
 static bool has_plugin(const char *name)
 {
-    for (uint32_t i = 0; i < cdz_profile_n_processors; i++)
-        if (strcmp(cdz_profile_processors[i].id, name) == 0) return true;
-    for (uint32_t i = 0; i < cdz_profile_n_criteria; i++)
-        if (strcmp(cdz_profile_criteria[i].id, name) == 0) return true;
+    for (uint32_t i = 0; i < cdz_hf_n_processors; i++)
+        if (strcmp(cdz_hf_processors[i].id, name) == 0) return true;
+    for (uint32_t i = 0; i < cdz_hf_n_criteria; i++)
+        if (strcmp(cdz_hf_criteria[i].id, name) == 0) return true;
     return false;
 }
 
@@ -153,7 +153,7 @@ static void print_parameter(uint32_t slot)
         cdz_buf_putc(&text, '\n');
     }
     cdz_buf_puts(&text, "  --");
-    cdz_buf_put_dashed(&text, name);
+    cdz_cli_put_dashed(&text, name);
     cdz_buf_printf(&text, "%s%s, or -s %s=VALUE; [generation] %s in an ini file\n",
                    flag.value ? " " : "", flag.value ? flag.value : "", name, name);
     if (text.data && !text.failed) fputs(text.data, stdout);
@@ -163,7 +163,7 @@ static void print_parameter(uint32_t slot)
 static void put_way(cdz_buf *out, const char *way, const char *where)
 {
     cdz_buf_printf(out, "  %-26s  ", way);
-    cdz_buf_put_wrapped(out, where, 30);
+    cdz_cli_put_wrapped(out, where, 30);
     cdz_buf_putc(out, '\n');
 }
 
@@ -183,7 +183,7 @@ static void put_setting(const cdz_setting *row, cdz_buf *out)
     char way[80];
     cdz_buf pages = {0};
     cdz_buf_printf(out, "%s, a setting of the host: ", row->name);
-    cdz_buf_put_wrapped(out, row->flag.help, 0);
+    cdz_cli_put_wrapped(out, row->flag.help, 0);
     cdz_buf_puts(out, "\n\n");
     if (row->flag.name) {
         snprintf(way, sizeof way, "--%s%s%s", row->flag.name, row->flag.value ? " " : "",
@@ -255,7 +255,7 @@ static int say_unknown(const char *name)
     const char *names[400];
     char own[N_TOPICS][32];
     size_t n = 0;
-    for (size_t i = 0; i < cdz_n_pages; i++) names[n++] = cdz_pages[i]->name;
+    for (size_t i = 0; i < cdz_pages_n; i++) names[n++] = cdz_pages[i]->name;
     for (size_t i = 0; i < N_TOPICS; i++) {
         snprintf(own[i], sizeof own[i], "%.*s", (int)strcspn(topics[i].names + 1, " "),
                  topics[i].names + 1);

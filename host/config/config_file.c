@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-cdz_status cdz_config_resolve(const struct cdz_config *config, cdz_arena *arena,
+cdz_status cdz_resolve_config(const struct cdz_config *config, cdz_arena *arena,
                               cdz_resolution *res, cdz_error *err)
 {
     const cdz_json object = {.type = CDZ_JSON_OBJECT,
@@ -44,7 +44,7 @@ static void write_object(const cdz_json *object, unsigned indent, cdz_buf *out)
         new_line(out, indent + 1);
         cdz_json_write_string(out, sorted[i].key, sorted[i].key_len);
         cdz_buf_puts(out, ": ");
-        cdz_config_write_pretty(&sorted[i].value, indent + 1, out);
+        cdz_generation_write_pretty(&sorted[i].value, indent + 1, out);
     }
     if (object->len) new_line(out, indent);
     cdz_buf_putc(out, '}');
@@ -57,13 +57,13 @@ static void write_array(const cdz_json *array, unsigned indent, cdz_buf *out)
     for (uint32_t i = 0; i < array->len; i++) {
         if (i) cdz_buf_putc(out, ',');
         new_line(out, indent + 1);
-        cdz_config_write_pretty(&array->items[i], indent + 1, out);
+        cdz_generation_write_pretty(&array->items[i], indent + 1, out);
     }
     if (array->len) new_line(out, indent);
     cdz_buf_putc(out, ']');
 }
 
-void cdz_config_write_pretty(const cdz_json *value, unsigned indent, cdz_buf *out)
+void cdz_generation_write_pretty(const cdz_json *value, unsigned indent, cdz_buf *out)
 {
     if (value->type == CDZ_JSON_OBJECT)
         write_object(value, indent, out);

@@ -14,10 +14,10 @@ struct cdz_config {
 };
 
 /* Checks as transformers' validate() does. Its errors fail; minor[CDZ_MAX_MINOR] are the names of its minor issues. */
-cdz_status cdz_config_resolve(const struct cdz_config *config, cdz_arena *arena,
+cdz_status cdz_resolve_config(const struct cdz_config *config, cdz_arena *arena,
                               cdz_resolution *res, cdz_error *err);
 
 /* As json.dumps(indent=2, sort_keys=True). */
-void cdz_config_write_pretty(const cdz_json *value, unsigned indent, cdz_buf *out);
+void cdz_generation_write_pretty(const cdz_json *value, unsigned indent, cdz_buf *out);
 
 #endif

@@ -1,4 +1,7 @@
-/* editions.c - editions of a pipeline: read from its files, adopted, planned with again, given up with their last plan. */
+/* editions.c - editions of a pipeline: read from its files, adopted, planned with again, given up with their last plan.
+ *
+ * Owns: an edition's sources and link, till the last plan of it is gone. Invariant: numbers go up by one with each that is
+ * adopted, and one edition is tried at a time (reloading). Letting go of one may unload plugins, so no lock is held then. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,6 +67,7 @@ cdz_status cdz_pipeline_read(cdz_pipeline *pipeline, bool newest, cdz_edition **
 
 cdz_status cdz_pipeline_read_again(cdz_pipeline *pipeline, cdz_edition **out, cdz_error *err)
 {
+    cdz_assert_holds(&pipeline->reloading);
     CDZ_TRY(cdz_registry_refresh(pipeline->registry, err));
     return cdz_pipeline_read(pipeline, true, out, err);
 }

@@ -1,4 +1,7 @@
-/* generation.c - one request's generation parameters: values from their sources, checked and filled in. */
+/* generation.c - one request's generation parameters: values from their sources, checked and filled in.
+ *
+ * Owns: which source wins, and where each value came from (origins). Not: names, types and defaults, which are rows
+ * (generation_table.c); which loop follows from them (generation_modes.c); lengths (lengths.c). */
 #include "config/generation.h"
 
 #include <stdarg.h>
@@ -7,9 +10,30 @@
 
 #include "params/param_types.h"
 
+/* The nearest of all names, or NULL. */
+static const char *nearest(const char *name)
+{
+    enum { MOST = 256 };
+    const char *names[MOST];
+    uint32_t n = 0;
+    while (n < cdz_generation_slots() && n < MOST) {
+        names[n] = cdz_generation_slot_name(n);
+        n++;
+    }
+    return cdz_nearest_name(name, names, n);
+}
+
+cdz_status cdz_generation_known(const char *name, const char **near)
+{
+    if (cdz_generation_slot(name) >= 0) return CDZ_OK;
+    *near = nearest(name);
+    return CDZ_E_NOT_FOUND;
+}
+
 cdz_status cdz_generation_value(const cdz_generation *generation, const char *name,
                                 cdz_param_type type, void *out)
 {
+    if (type == 0) return cdz_generation_known(name, out);
     const cdz_param *param = cdz_param_find(cdz_generation_table(), name);
     if (!param || param->type != type) return CDZ_E_NOT_FOUND;
     memcpy(out, cdz_param_field_const(param, generation), cdz_param_shape_of(param->type)->bytes);
@@ -90,7 +114,7 @@ static bool argument_only(const char *name)
 cdz_status cdz_resolution_put_model(cdz_resolution *res, const cdz_json *model, cdz_error *err)
 {
     if (!model || model->type != CDZ_JSON_OBJECT) return CDZ_OK;
-    const bool derived = model->boolean; /* see cdz_model_generation */
+    const bool derived = model->boolean; /* see cdz_generation_of_model */
     const cdz_origin origin = {.source = CDZ_SOURCE_MODEL,
                                .file = derived ? "config.json" : "generation_config.json"};
     for (uint32_t i = 0; i < model->len; i++) {

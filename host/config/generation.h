@@ -36,6 +36,10 @@ typedef struct cdz_generation {
     cdz_opt_bool remove_invalid_values;
     cdz_int_real exponential_decay_length_penalty;
     cdz_int_list suppress_tokens, begin_suppress_tokens;
+    /* Cadenza's own: a constraint on the answer, one of them (docs/structured.md). */
+    const char *json_schema, *regex, *grammar, *grammar_after;
+    cdz_string_list choice;
+    cdz_opt_bool json_object;
     cdz_opt_bool token_healing;
     cdz_opt_real guidance_scale;
     cdz_int_lists negative_prompt_ids, negative_prompt_attention_mask;
@@ -109,6 +113,8 @@ cdz_status cdz_origin_error(const cdz_origin *origin, const char *name, cdz_stat
 uint32_t cdz_generation_slots(void);
 int cdz_generation_slot(const char *name);
 const char *cdz_generation_slot_name(uint32_t slot);
+/* Is there such a parameter? If not, the nearest name or NULL. */
+cdz_status cdz_generation_known(const char *name, const char **near);
 /* ": did you mean 'x'?" over all slots and, when not NULL, a second table; or "". */
 void cdz_generation_suggest(const char *name, const cdz_param_table *also, char *out,
                             size_t out_bytes);
@@ -166,8 +172,8 @@ bool cdz_generation_forbidden(const char *name);
  * asked), else the generation parameters of config.json, with those of a nested decoder, generator or text_config for
  * what it does not set. Either may be NULL; out may share their nodes. out->boolean tells that it came from config.json,
  * so that sentences name the right file. */
-cdz_status cdz_model_generation(const cdz_json *generation_config, const cdz_json *config,
-                                cdz_arena *arena, cdz_json *out, cdz_error *err);
+cdz_status cdz_generation_of_model(const cdz_json *generation_config, const cdz_json *config,
+                                   cdz_arena *arena, cdz_json *out, cdz_error *err);
 
 /* --- mode ------------------------------------------------------------------------------------------------ */
 

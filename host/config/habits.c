@@ -15,11 +15,7 @@ static const char type_says[] =
 static const char profile_says[] = "--pipeline llamacpp has it, as -s NAME=VALUE";
 static const char processor_says[] =
     "it is a processor of its own: -s processors=NAME -s NAME=VALUE; `cadenza help NAME`";
-static const char grammar_says[] =
-    "there is no grammar engine; a processor in Lua can forbid tokens: "
-    "`cadenza help processor`";
-static const char serve_says[] =
-    "it is `cadenza serve` that listens; run --input answers many requests at once";
+static const char grammar_says[] = "it is -s grammar=file:FILE";
 
 static const cdz_habit habits[] = {
     {"n", "max_new_tokens", NULL, llama},
@@ -85,10 +81,7 @@ static const cdz_habit habits[] = {
     {"xtc-probability", NULL, profile_says, llama},
     {"top-nsigma", NULL, profile_says, llama},
     {"mirostat", NULL, "it is a strategy: -s strategy=mirostat, or mirostat_v2", both},
-    {"grammar", NULL, grammar_says, llama},
-    {"json-schema", NULL, grammar_says, llama},
-    {"host", NULL, serve_says, llama},
-    {"port", NULL, serve_says, llama},
+    {"grammar-file", NULL, grammar_says, llama},
 };
 enum { N_HABITS = sizeof habits / sizeof habits[0] };
 

@@ -1,4 +1,7 @@
-/* link.c - finds the plugins that a pipeline names. Their settings: link_settings.c. */
+/* link.c - finds the plugins that a pipeline names.
+ *
+ * Owns: the link, and through it a hold on each module. Not: their settings (link_settings.c), phases (link_phases.c), what
+ * of it a request runs (plan_lists.c). What the profile would use and is not installed is an error only when a plan needs it. */
 #include "config/link.h"
 
 #include <stdio.h>
@@ -6,8 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/ascii.h"
 #include "config/linker.h"
 #include "config/phases.h"
+#include "params/settings.h"
 
 void cdz_part_prefix(const cdz_part *entry, const cdz_origin *origin, char *out, size_t out_bytes)
 {
@@ -20,12 +25,6 @@ void cdz_part_prefix(const cdz_part *entry, const cdz_origin *origin, char *out,
 }
 
 /* --- finding plugins ------------------------------------------------------------------------------------- */
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text), n = strlen(end);
-    return len >= n && strcmp(text + len - n, end) == 0;
-}
 
 /* The file in "lua:file", "rules:file": whose loader takes files of that ending, or would if it were there; NULL: not
  * written so. */
@@ -43,8 +42,18 @@ static const char *path_in(const cdz_linker *l, const char *spec)
 {
     const char *file = file_in(l, spec);
     if (file) return file;
-    if (strchr(spec, '/') || ends_with(spec, ".so") || ends_with(spec, ".lua")) return spec;
+    if (strchr(spec, '/') || cdz_ends_with(spec, ".so") || cdz_ends_with(spec, ".lua")) return spec;
     return NULL;
+}
+
+/* Is it the second of the two words that a key of [pipeline] has in the settings' table? */
+static cdz_status read_word(const char *key, const char *text, bool *second, cdz_error *err)
+{
+    uint32_t which = 0;
+    const cdz_status status =
+        cdz_setting_word(cdz_setting_in_file("pipeline", key), text, &which, err);
+    *second = status == CDZ_OK && which == 1;
+    return status;
 }
 
 /* --- isolation --------------------------------------------------------------------------------------------- */
@@ -55,10 +64,9 @@ typedef enum where { HERE, ELSEWHERE_IF_STRANGE, ELSEWHERE } where;
 static cdz_status read_isolation(const cdz_written *w, const char *section, bool *elsewhere,
                                  cdz_error *why)
 {
-    *elsewhere = strcmp(w->text, "process") == 0;
-    if (*elsewhere || strcmp(w->text, "none") == 0) return CDZ_OK;
-    return cdz_err(why, CDZ_E_USAGE, "[%s] isolation = %s: expected process or none", section,
-                   w->text);
+    cdz_error err = {0};
+    const cdz_status status = read_word("isolation", w->text, elsewhere, &err);
+    return status == CDZ_OK ? status : cdz_err(why, status, "[%s] %s", section, err.text);
 }
 
 /* What the instance's own section says, else what [pipeline] says for all. */
@@ -316,12 +324,13 @@ static cdz_status link_strategy(cdz_linker *l, const char *given)
 static cdz_status link_drafting(cdz_linker *l)
 {
     const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "drafting");
-    l->link->drafting_fixed = w && strcmp(w->text, "fixed") == 0;
-    if (!w || l->link->drafting_fixed || strcmp(w->text, "adaptive") == 0) return CDZ_OK;
+    l->link->drafting_fixed = false;
+    if (!w) return CDZ_OK;
     char prefix[300];
+    cdz_error err = {0};
+    const cdz_status status = read_word("drafting", w->text, &l->link->drafting_fixed, &err);
     cdz_origin_prefix(&w->origin, prefix, sizeof prefix);
-    return cdz_err(l->err, CDZ_E_USAGE, "%sdrafting = %s: expected adaptive or fixed", prefix,
-                   w->text);
+    return status == CDZ_OK ? status : cdz_err(l->err, status, "%s%s", prefix, err.text);
 }
 
 /* Drafters serve strategies that ask for drafts, whoever chose the strategy. */
@@ -354,14 +363,13 @@ static cdz_status link_processor(cdz_linker *l, const char *id, cdz_part *out)
 static cdz_status link_profile(cdz_linker *l)
 {
     cdz_link *link = l->link;
-    link->stages = cdz_arena_array(&link->arena, cdz_profile_n_processors, sizeof *link->stages);
-    link->criteria = cdz_arena_array(&link->arena, cdz_profile_n_criteria, sizeof *link->criteria);
+    link->stages = cdz_arena_array(&link->arena, cdz_hf_n_processors, sizeof *link->stages);
+    link->criteria = cdz_arena_array(&link->arena, cdz_hf_n_criteria, sizeof *link->criteria);
     if (!link->stages || !link->criteria) return cdz_linker_nomem(l);
-    for (uint32_t i = 0; i < cdz_profile_n_processors && !link->chain.given; i++)
-        CDZ_TRY(link_processor(l, cdz_profile_processors[i].id, &link->stages[i]));
-    for (uint32_t i = 0; i < cdz_profile_n_criteria; i++)
-        CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_CRITERION, cdz_profile_criteria[i].id,
-                                 &link->criteria[i]));
+    for (uint32_t i = 0; i < cdz_hf_n_processors && !link->chain.given; i++)
+        CDZ_TRY(link_processor(l, cdz_hf_processors[i].id, &link->stages[i]));
+    for (uint32_t i = 0; i < cdz_hf_n_criteria; i++)
+        CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_CRITERION, cdz_hf_criteria[i].id, &link->criteria[i]));
     return CDZ_OK;
 }
 
@@ -427,8 +435,8 @@ void cdz_link_each_module(const cdz_link *link, visit_module *visit, void *user)
     visit_all(link->stopping.at, link->stopping.n, visit, user);
     visit_all(link->observers.at, link->observers.n, visit, user);
     visit_all(link->chain.at, link->chain.n, visit, user);
-    visit_all(link->stages, cdz_profile_n_processors, visit, user);
-    visit_all(link->criteria, cdz_profile_n_criteria, visit, user);
+    visit_all(link->stages, cdz_hf_n_processors, visit, user);
+    visit_all(link->criteria, cdz_hf_n_criteria, visit, user);
     visit_all(&link->teller, 1, visit, user);
     for (uint32_t i = 0; i < link->n_phases; i++) {
         visit_all(link->phases[i].processors.at, link->phases[i].processors.n, visit, user);

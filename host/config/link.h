@@ -71,11 +71,13 @@ typedef struct cdz_link {
     cdz_part model, prompt_lookup, early_exit; /* drafters that the mode table asks for */
     bool drafting_fixed;                       /* drafts are as long as the drafter makes them */
     cdz_parts processors, stopping, observers, chain;
-    cdz_part *stages;       /* cdz_profile_n_processors */
-    cdz_part *criteria;     /* cdz_profile_n_criteria */
+    cdz_part *stages;       /* cdz_hf_n_processors */
+    cdz_part *criteria;     /* cdz_hf_n_criteria */
     cdz_phase_part *phases; /* (n_phases) in order */
     uint32_t n_phases;
-    cdz_part teller; /* with phases: the processor that tells them */
+    cdz_part teller;    /* with phases: the processor that tells them */
+    cdz_part **entries; /* (n_entries) every part that a plan may use and that is installed */
+    uint32_t n_entries;
     cdz_warnings warnings;
 } cdz_link;
 

@@ -1,10 +1,14 @@
-/* link_phases.c - [phase:NAME] sections: which there are, and what each says. */
+/* link_phases.c - [phase:NAME] sections: which there are, and what each says.
+ *
+ * Owns: what may stand in one: a row of the profile whose stage edits one row at a time (profile.h), and the keys of phases.
+ * Not: the lists that follow from it, request by request (plan_phases.c). */
 #include <stdio.h>
 #include <string.h>
 
 #include "cadenza/ext/phase.h"
 #include "config/linker.h"
 #include "config/phases.h"
+#include "config/profile.h"
 
 /* --- names ------------------------------------------------------------------------------------------------------- */
 
@@ -13,28 +17,6 @@ static const char *const keys[] = {
     [CDZ_PHASE_MAX_TOKENS] = "max_tokens", [CDZ_PHASE_PROCESSORS] = "processors",
     [CDZ_PHASE_CHAIN] = "chain",
 };
-
-/* Generation parameters that edit a row and ask for nothing but the row. */
-static const char *const row_wise[] = {
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "top_h",
-    "typical_p",
-    "epsilon_cutoff",
-    "eta_cutoff",
-    "repetition_penalty",
-    "encoder_repetition_penalty",
-    "sequence_bias",
-    "no_repeat_ngram_size",
-    "bad_words_ids",
-    "encoder_no_repeat_ngram_size",
-    "suppress_tokens",
-    "remove_invalid_values",
-    "renormalize_logits",
-};
-enum { N_ROW_WISE = sizeof row_wise / sizeof row_wise[0] };
 
 const char *cdz_phase_name(const char *section)
 {
@@ -48,20 +30,24 @@ int cdz_phase_key_of(const char *name)
     return -1;
 }
 
-static bool among(const char *const *names, size_t n, const char *name)
+/* Generation parameters that edit a row and ask for nothing but the row are called as their processors. */
+static bool edits_a_row(const char *name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0) return true;
+    for (uint32_t i = 0; i < cdz_hf_n_processors; i++)
+        if (strcmp(cdz_hf_processors[i].id, name) == 0)
+            return cdz_hf_processors[i].traits & CDZ_HF_ROW_ALONE;
     return false;
 }
 
 /* The nearest key or parameter that a phase has. */
 static const char *nearest(const char *name)
 {
-    const char *all[CDZ_N_PHASE_KEYS + N_ROW_WISE];
+    const char *all[CDZ_N_PHASE_KEYS + 64];
+    size_t n = CDZ_N_PHASE_KEYS;
     memcpy(all, keys, sizeof keys);
-    memcpy(all + CDZ_N_PHASE_KEYS, row_wise, sizeof row_wise);
-    return cdz_nearest_name(name, all, sizeof all / sizeof all[0]);
+    for (uint32_t slot = 0; slot < cdz_generation_slots() && n < sizeof all / sizeof *all; slot++)
+        if (edits_a_row(cdz_generation_slot_name(slot))) all[n++] = cdz_generation_slot_name(slot);
+    return cdz_nearest_name(name, all, n);
 }
 
 int cdz_phase_slot(const cdz_sources *names, const char *name, cdz_error *err)
@@ -73,7 +59,7 @@ int cdz_phase_slot(const cdz_sources *names, const char *name, cdz_error *err)
         return -1;
     }
     const char *own = other ? other->name : name;
-    if (among(row_wise, N_ROW_WISE, own)) return cdz_generation_slot(own);
+    if (edits_a_row(own)) return cdz_generation_slot(own);
     const char *near = cdz_generation_slot(own) < 0 ? nearest(name) : NULL;
     if (cdz_generation_slot(own) >= 0)
         cdz_err(err, CDZ_E_USAGE,

@@ -1,9 +1,12 @@
 /* link_settings.c - gives each plugin of a link the settings that are its own, and the link those of generation. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "config/linker.h"
 #include "config/phases.h"
+#include "grammar/grammar.h"
 
 typedef struct entry_list {
     cdz_part **at;
@@ -21,8 +24,7 @@ static cdz_status all_entries(cdz_linker *l, entry_list *out)
 {
     cdz_link *link = l->link;
     size_t room = CDZ_N_RECIPES + 9 + (size_t)link->processors.n + link->stopping.n +
-                  link->observers.n + link->chain.n + cdz_profile_n_processors +
-                  cdz_profile_n_criteria;
+                  link->observers.n + link->chain.n + cdz_hf_n_processors + cdz_hf_n_criteria;
     for (uint32_t i = 0; i < link->n_phases; i++)
         room += (size_t)link->phases[i].processors.n + link->phases[i].chain.n;
     *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
@@ -41,8 +43,8 @@ static cdz_status all_entries(cdz_linker *l, entry_list *out)
     if (!link->chain.given) add_entries(out, link->processors.at, link->processors.n);
     add_entries(out, link->stopping.at, link->stopping.n);
     add_entries(out, link->observers.at, link->observers.n);
-    add_entries(out, link->stages, cdz_profile_n_processors);
-    add_entries(out, link->criteria, cdz_profile_n_criteria);
+    add_entries(out, link->stages, cdz_hf_n_processors);
+    add_entries(out, link->criteria, cdz_hf_n_criteria);
     for (uint32_t i = 0; i < link->n_phases; i++) {
         add_entries(out, link->phases[i].processors.at, link->phases[i].processors.n);
         add_entries(out, link->phases[i].chain.at, link->phases[i].chain.n);
@@ -205,6 +207,8 @@ cdz_status cdz_linker_settings(cdz_linker *l)
     const cdz_sources *s = l->sources;
     entry_list entries;
     CDZ_TRY(all_entries(l, &entries));
+    l->link->entries = entries.at;
+    l->link->n_entries = entries.n;
     const cdz_part **owners = cdz_arena_array(&l->link->arena, s->n, sizeof *owners);
     if (!owners) return cdz_linker_nomem(l);
     for (uint32_t i = 0; i < s->n; i++) {
@@ -216,6 +220,34 @@ cdz_status cdz_linker_settings(cdz_linker *l)
     }
     for (uint32_t i = 0; i < entries.n; i++) CDZ_TRY(settings_of(l, entries.at[i], owners));
     return check_unused(l, &entries);
+}
+
+/* "file:PATH" as the value of a constraint: what the file holds, beside the file that says so. What a stranger's request
+ * names is no file. */
+static cdz_status read_constraint(cdz_linker *l, const cdz_written *w, cdz_json *value,
+                                  cdz_error *why)
+{
+    static const char *const names[] = {"json_schema", "regex", "grammar"};
+    bool may = false;
+    char *text = NULL;
+    size_t len = 0;
+    for (size_t i = 0; i < 3; i++) may |= strcmp(w->name, names[i]) == 0;
+    if (!may || value->type != CDZ_JSON_STRING || strncmp(value->string, "file:", 5) != 0)
+        return CDZ_OK;
+    if (l->sources->of_request && w->origin.source != CDZ_SOURCE_COMMAND)
+        return cdz_err(why, CDZ_E_USAGE, "%s: a request may hold the text, and name no file",
+                       w->name);
+    const char *path = cdz_sources_path(&l->link->arena, &w->origin, value->string + 5);
+    if (!path) return cdz_linker_nomem(l);
+    if (cdz_file_read(path, CDZ_GRAMMAR_MAX_BYTES, &text, &len, why) != CDZ_OK)
+        return cdz_err_prefix(why, "%s", w->name);
+    char *copy = cdz_arena_strndup(&l->link->arena, text, len);
+    const bool nul = memchr(text, 0, len) != NULL;
+    free(text);
+    if (!copy) return cdz_linker_nomem(l);
+    if (nul) return cdz_err(why, CDZ_E_INPUT, "%s: %s holds a zero byte", w->name, path);
+    *value = (cdz_json){.type = CDZ_JSON_STRING, .len = (uint32_t)len, .string = copy};
+    return CDZ_OK;
 }
 
 cdz_status cdz_linker_generation(cdz_linker *l)
@@ -232,6 +264,7 @@ cdz_status cdz_linker_generation(cdz_linker *l)
         v->origin = w->origin;
         cdz_error why = {0};
         cdz_status st = cdz_generation_from_text(v->slot, w->text, &link->arena, &v->value, &why);
+        if (st == CDZ_OK) st = read_constraint(l, w, &v->value, &why);
         if (st == CDZ_OK) continue;
         return cdz_origin_error(&w->origin, w->name, st, why.text, l->err);
     }

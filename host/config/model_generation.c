@@ -74,8 +74,8 @@ static void from_file(object *o, const cdz_json *file)
         add(o, "forced_bos_token_id", bos);
 }
 
-cdz_status cdz_model_generation(const cdz_json *generation_config, const cdz_json *config,
-                                cdz_arena *arena, cdz_json *out, cdz_error *err)
+cdz_status cdz_generation_of_model(const cdz_json *generation_config, const cdz_json *config,
+                                   cdz_arena *arena, cdz_json *out, cdz_error *err)
 {
     if (generation_config && generation_config->type != CDZ_JSON_OBJECT)
         return cdz_err(err, CDZ_E_INPUT, "generation_config.json: holds %s, expected an object",

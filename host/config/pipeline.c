@@ -1,4 +1,7 @@
-/* pipeline.c - the life of a pipeline: read, overridden, then frozen by its first plan. */
+/* pipeline.c - the life of a pipeline: read, overridden, then frozen by its first plan.
+ *
+ * Owns: what was said of it beside its files (overrides, --custom-generate), and the newest edition. Not: reading (sources.c),
+ * editions (editions.c), plans (plan.c). Invariant: nothing but a reload changes it once a plan was made. Thread: [any]. */
 #include "config/pipeline.h"
 
 #include <stdlib.h>
@@ -79,9 +82,10 @@ cdz_status cdz_pipeline_create_for_request(cdz_registry *registry, const char *p
     return finish(p, out, err);
 }
 
-/* Under the lock: may the pipeline still change? */
+/* May the pipeline still change? The lock is held. */
 static cdz_status check_open(const cdz_pipeline *p, cdz_error *err)
 {
+    cdz_assert_holds(&p->lock);
     if (!p->planned) return CDZ_OK;
     return cdz_err(err, CDZ_E_STATE, "%s: the pipeline is in use and cannot change any more",
                    p->name);
@@ -93,9 +97,10 @@ static void forget_link(cdz_edition *edition)
     edition->link = NULL;
 }
 
-/* Under the lock: the override is the newest edition's already. */
+/* The override is the newest edition's already. The lock is held. */
 static cdz_status remember(cdz_pipeline *p, const char *name, const char *value, cdz_error *err)
 {
+    cdz_assert_holds(&p->lock);
     cdz_override *o = cdz_arena_alloc(&p->arena, sizeof *o);
     if (o) {
         o->name = cdz_arena_strdup(&p->arena, name);
@@ -133,9 +138,10 @@ cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or
     return st;
 }
 
-/* Under the lock. */
+/* The lock is held. */
 static cdz_status link_now(cdz_pipeline *pipeline, cdz_error *err)
 {
+    cdz_assert_holds(&pipeline->lock);
     cdz_edition *now = pipeline->now;
     if (now->link) return CDZ_OK;
     return cdz_link_create(pipeline->registry, &now->sources, now->strategy, false, &now->link, err);

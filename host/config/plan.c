@@ -11,6 +11,27 @@
 
 /* --- parameters ------------------------------------------------------------------------------------------ */
 
+/* A schema comes as an object or as its text; the parameter is a text. */
+static cdz_status put_value(cdz_planner *p, uint32_t slot, const cdz_json *value,
+                            const cdz_origin *origin)
+{
+    cdz_buf text = {0};
+    const bool schema = strcmp(cdz_generation_slot_name(slot), "json_schema") == 0;
+    if (!schema || (value->type != CDZ_JSON_OBJECT && value->type != CDZ_JSON_BOOL)) {
+        cdz_resolution_put(&p->res, slot, value, origin);
+        return CDZ_OK;
+    }
+    cdz_json *own = cdz_arena_alloc(&p->plan->arena, sizeof *own);
+    cdz_json_write(&text, value);
+    char *copy = text.failed ? NULL : cdz_arena_strndup(&p->plan->arena, text.data, text.len);
+    if (own && copy)
+        *own = (cdz_json){.type = CDZ_JSON_STRING, .len = (uint32_t)text.len, .string = copy};
+    cdz_buf_free(&text);
+    if (!own || !copy) return cdz_planner_nomem(p);
+    cdz_resolution_put(&p->res, slot, own, origin);
+    return CDZ_OK;
+}
+
 static cdz_status put_kwargs(cdz_planner *p)
 {
     const cdz_json *kwargs = p->kwargs;
@@ -28,9 +49,10 @@ static cdz_status put_kwargs(cdz_planner *p)
         const bool strategy = cdz_link_strategy_has(p->link, kwargs->members[i].key);
         const bool phases = !strategy && strcmp(kwargs->members[i].key, "phases") == 0;
         if (phases) p->phases = &kwargs->members[i].value;
-        p->own[i] = (slot < 0 && !phases) || strategy;
-        if (!p->own[i] && !phases)
-            cdz_resolution_put(&p->res, (uint32_t)slot, &kwargs->members[i].value, &origin);
+        const bool asked = cdz_planner_is_asked(p, key);
+        p->own[i] = !asked && ((slot < 0 && !phases) || strategy);
+        if (!asked && !p->own[i] && !phases)
+            CDZ_TRY(put_value(p, (uint32_t)slot, &kwargs->members[i].value, &origin));
     }
     return CDZ_OK;
 }
@@ -388,7 +410,9 @@ static cdz_status blame(const cdz_planner *p, const cdz_part *part, cdz_status s
 {
     char prefix[300];
     const char *id = part->plugin.base->id;
+    const char *asked = cdz_planner_asks(p, part);
     int slot = cdz_generation_slot(id);
+    if (asked) return cdz_err(p->err, st, "request: %s: %s", asked, sentence);
     if (!part->n_settings && slot >= 0 && p->res.origins[slot].source != CDZ_SOURCE_DEFAULT)
         return cdz_origin_error(&p->res.origins[slot], id, st, sentence, p->err);
     const cdz_origin *origin =
@@ -413,6 +437,7 @@ cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_
     CDZ_TRY(set_own(p, part, params));
     if (plugin->kind == CDZ_KIND_DRAFTER) CDZ_TRY(set_overrides(p, part, params));
     if (plugin->kind == CDZ_KIND_STRATEGY) CDZ_TRY(set_arguments(p, part, params));
+    CDZ_TRY(cdz_planner_set_asked(p, part, params));
     *out = (cdz_instance){.name = part->name,
                           .plugin = part->plugin,
                           .params = params,
@@ -431,6 +456,7 @@ static cdz_status finish(cdz_planner *p)
 {
     const cdz_warnings *linked = &p->link->warnings;
     cdz_plan *plan = p->plan;
+    cdz_planner_warn_asked(p);
     for (uint32_t i = 0; i < linked->n; i++)
         cdz_warn(&p->res.warnings, &plan->arena, "%s", linked->at[i]);
     plan->generation = p->res.generation;
@@ -442,6 +468,7 @@ static cdz_status finish(cdz_planner *p)
 
 static cdz_status build(cdz_planner *p)
 {
+    CDZ_TRY(cdz_planner_read_asked(p));
     CDZ_TRY(cdz_planner_put_sources(p));
     CDZ_TRY(cdz_planner_imply_flags(p));
     CDZ_TRY(cdz_planner_zero_temperature(p, false));

@@ -1,4 +1,7 @@
-/* plan_lists.c - which processors, criteria and observers a request runs, in what order. */
+/* plan_lists.c - which processors, criteria and observers a request runs, in what order.
+ *
+ * Not: the order itself, which is the profile's (profile.c), and parameters (plan.c). The user's own stand at transformers'
+ * place for custom ones; with `chain` they stand alone, and a parameter that no stage reads is refused. */
 #include <string.h>
 
 #include "config/planner.h"
@@ -21,19 +24,25 @@ static uint32_t custom_of(const cdz_parts *custom, const char *id, const bool *p
     return i;
 }
 
+/* Has a part values of its own, from the pipeline or from the request? */
+static bool has_values(const cdz_planner *p, const cdz_part *part)
+{
+    return part->n_settings > 0 || cdz_planner_asks(p, part);
+}
+
 /* Is a part that was named the stage itself? The same plugin, by its own id or without values of its own, so that it has
  * those of the configuration: it runs at the place where it is named, and there alone. A section with a value of its own
  * is another instance. */
-static bool is_stage_itself(const cdz_part *part, const cdz_part *stage)
+static bool is_stage_itself(const cdz_planner *p, const cdz_part *part, const cdz_part *stage)
 {
     return part->plugin.base == stage->plugin.base &&
-           (part->n_settings == 0 || strcmp(part->name, stage->name) == 0);
+           (!has_values(p, part) || strcmp(part->name, stage->name) == 0);
 }
 
-static bool is_named(const cdz_parts *custom, const cdz_part *stage)
+static bool is_named(const cdz_planner *p, const cdz_parts *custom, const cdz_part *stage)
 {
     for (uint32_t i = 0; i < custom->n; i++)
-        if (is_stage_itself(&custom->at[i], stage)) return true;
+        if (is_stage_itself(p, &custom->at[i], stage)) return true;
     return false;
 }
 
@@ -41,15 +50,15 @@ static bool is_named(const cdz_parts *custom, const cdz_part *stage)
 static bool idles(const cdz_planner *p, const cdz_part *part, const cdz_part *stages, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (part->n_settings == 0 && part->plugin.base == stages[i].plugin.base &&
+        if (!has_values(p, part) && part->plugin.base == stages[i].plugin.base &&
             strcmp(part->name, stages[i].name) == 0)
-            return !cdz_profile_acts(&p->res, stages[i].name);
+            return !cdz_hf_acts(&p->res, stages[i].name);
     return false;
 }
 
 /* Transformers' _merge_criteria_processor_list: a custom one of the same kind takes the place of an active default,
  * only the first such; all others come after `last_replaceable`. A later stage that is named runs there, and there alone. */
-static cdz_status merge(cdz_planner *p, const cdz_profile_stage *stages, const cdz_part *parts,
+static cdz_status merge(cdz_planner *p, const cdz_hf_stage *stages, const cdz_part *parts,
                         uint32_t n, const cdz_parts *custom, uint32_t last_replaceable,
                         cdz_place *out, uint32_t *n_out)
 {
@@ -57,7 +66,7 @@ static cdz_status merge(cdz_planner *p, const cdz_profile_stage *stages, const c
     uint32_t at = 0, i = 0;
     if (!placed) return cdz_planner_nomem(p);
     for (; i < n && stages[i].place <= last_replaceable; i++) {
-        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
+        if (!cdz_hf_active(&p->res, stages[i].id)) continue;
         uint32_t k = custom_of(custom, stages[i].id, placed);
         if (k < custom->n) {
             placed[k] = true;
@@ -75,7 +84,7 @@ static cdz_status merge(cdz_planner *p, const cdz_profile_stage *stages, const c
         if (!placed[k] && !idles(p, &custom->at[k], parts, n))
             out[at++] = (cdz_place){&custom->at[k], last_replaceable + 1, true};
     for (; i < n; i++) {
-        if (!cdz_profile_active(&p->res, stages[i].id) || is_named(custom, &parts[i])) continue;
+        if (!cdz_hf_active(&p->res, stages[i].id) || is_named(p, custom, &parts[i])) continue;
         if (!parts[i].plugin.base) return missing(p, &parts[i]);
         out[at++] = (cdz_place){&parts[i], stages[i].place, false};
     }
@@ -107,14 +116,34 @@ static bool chain_uses(const cdz_parts *chain, const char *name)
     return false;
 }
 
+/* A constraint that no stage of a chain follows would be ignored. */
+static cdz_status check_constraint(cdz_planner *p, const cdz_parts *chain)
+{
+    static const char *const names[] = {"json_schema", "regex", "grammar", "choice", "json_object"};
+    char prefix[300];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int slot = cdz_generation_slot(names[i]);
+        const cdz_json *value = p->res.values[slot];
+        if (!value || value->type == CDZ_JSON_NULL || !cdz_hf_constrains(&p->res.generation) ||
+            chain_uses(chain, names[i]))
+            continue;
+        cdz_origin_prefix(&p->res.origins[slot], prefix, sizeof prefix);
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "%s%s is set, but no stage of the chain uses it; add 'grammar'", prefix,
+                       names[i]);
+    }
+    return CDZ_OK;
+}
+
 /* With a chain, a parameter that would have switched a processor on must find a stage that reads it. */
 static cdz_status check_chain(cdz_planner *p, const cdz_parts *chain)
 {
-    for (uint32_t i = 0; i < cdz_profile_n_processors; i++) {
-        const char *id = cdz_profile_processors[i].id;
+    for (uint32_t i = 0; i < cdz_hf_n_processors; i++) {
+        const char *id = cdz_hf_processors[i].id;
         const int slot = cdz_generation_slot(id);
+        if (cdz_hf_processors[i].place == CDZ_PLACE_CUSTOM) continue; /* see below */
         const cdz_origin *origin = &p->res.origins[slot];
-        if (origin->source == CDZ_SOURCE_DEFAULT || !cdz_profile_active(&p->res, id) ||
+        if (origin->source == CDZ_SOURCE_DEFAULT || !cdz_hf_active(&p->res, id) ||
             chain_uses(chain, id))
             continue;
         char prefix[300];
@@ -125,7 +154,7 @@ static cdz_status check_chain(cdz_planner *p, const cdz_parts *chain)
         cdz_warn(&p->res.warnings, &p->plan->arena,
                  "%s%s is set, but no stage of the chain uses it", prefix, id);
     }
-    return CDZ_OK;
+    return check_constraint(p, chain);
 }
 
 /* A request may carry a table, not name what runs. */
@@ -149,12 +178,12 @@ cdz_status cdz_planner_order(cdz_planner *p, const cdz_parts *custom, const cdz_
 {
     *n = 0;
     if (!chain->given)
-        return merge(p, cdz_profile_processors, p->link->stages, cdz_profile_n_processors, custom,
+        return merge(p, cdz_hf_processors, p->link->stages, cdz_hf_n_processors, custom,
                      CDZ_PLACE_LAST_REPLACEABLE, out, n);
     CDZ_TRY(check_chain(p, chain));
     for (uint32_t i = 0; i < chain->n; i++) {
         const cdz_part *part = &chain->at[i];
-        out[(*n)++] = (cdz_place){part, cdz_profile_place(part->plugin.base->id), true};
+        out[(*n)++] = (cdz_place){part, cdz_hf_place(part->plugin.base->id), true};
     }
     return CDZ_OK;
 }
@@ -162,7 +191,7 @@ cdz_status cdz_planner_order(cdz_planner *p, const cdz_parts *custom, const cdz_
 cdz_status cdz_planner_processors(cdz_planner *p)
 {
     const cdz_link *link = p->link;
-    const size_t room = (size_t)cdz_profile_n_processors + link->processors.n + link->chain.n;
+    const size_t room = (size_t)cdz_hf_n_processors + link->processors.n + link->chain.n;
     uint32_t n;
     CDZ_TRY(check_allowed_tokens(p));
     if (link->n_phases) return cdz_planner_phases(p);
@@ -178,10 +207,10 @@ cdz_status cdz_planner_criteria(cdz_planner *p)
     const cdz_link *link = p->link;
     uint32_t n = 0;
     cdz_place *places =
-        cdz_arena_array(&p->plan->arena, cdz_profile_n_criteria + link->stopping.n, sizeof *places);
+        cdz_arena_array(&p->plan->arena, cdz_hf_n_criteria + link->stopping.n, sizeof *places);
     if (!places) return cdz_planner_nomem(p);
-    CDZ_TRY(merge(p, cdz_profile_criteria, link->criteria, cdz_profile_n_criteria, &link->stopping,
-                  cdz_profile_n_criteria, places, &n));
+    CDZ_TRY(merge(p, cdz_hf_criteria, link->criteria, cdz_hf_n_criteria, &link->stopping,
+                  cdz_hf_n_criteria, places, &n));
     return instantiate_all(p, places, n, &p->plan->criteria, &p->plan->n_criteria);
 }
 

@@ -189,7 +189,7 @@ static cdz_status lay_all(cdz_planner *p, cdz_planner *q, const cdz_phase_part *
     const cdz_parts *chain = phase && phase->chain.given ? &phase->chain : &q->link->chain;
     cdz_parts custom;
     CDZ_TRY(custom_of(q, phase, &custom));
-    const size_t room = (size_t)cdz_profile_n_processors + custom.n + chain->n;
+    const size_t room = (size_t)cdz_hf_n_processors + custom.n + chain->n;
     cdz_place *places = cdz_arena_array(&q->plan->arena, room, sizeof *places);
     uint32_t n, at = 0;
     if (!places) return cdz_planner_nomem(q);
@@ -298,7 +298,7 @@ static size_t room_for(const cdz_link *link)
 {
     size_t n = 1;
     for (uint32_t i = 0; i <= link->n_phases; i++) {
-        n += (size_t)cdz_profile_n_processors + link->processors.n + link->chain.n;
+        n += (size_t)cdz_hf_n_processors + link->processors.n + link->chain.n;
         if (i < link->n_phases) n += link->phases[i].processors.n + link->phases[i].chain.n;
     }
     return n;

@@ -5,6 +5,20 @@
 #include "config/link.h"
 #include "config/pipeline.h"
 
+/* A value that the request sets on a plugin of the pipeline. */
+typedef struct cdz_asked_value {
+    const cdz_part *part;
+    const cdz_param *param;
+    const cdz_json *value;
+    const char *said; /* "section.name" as the request has it */
+    bool used;        /* an instance has it */
+} cdz_asked_value;
+
+typedef struct cdz_asked {
+    cdz_asked_value *at;
+    uint32_t n;
+} cdz_asked;
+
 typedef struct cdz_planner {
     const cdz_link *link;
     cdz_plan *plan;
@@ -14,7 +28,8 @@ typedef struct cdz_planner {
     const cdz_json *model;               /* the model's own parameters, or NULL */
     const cdz_json *kwargs;              /* an object or NULL */
     const cdz_json *phases;              /* of kwargs: what the request says of phases, or NULL */
-    bool *own; /* per member of kwargs: it is the strategy's, not a generation parameter */
+    bool *own;        /* per member of kwargs: it is the strategy's, not a generation parameter */
+    cdz_asked *asked; /* values of single plugins; the same for all phases */
     cdz_error *err;
 } cdz_planner;
 
@@ -40,6 +55,17 @@ cdz_status cdz_planner_zero_temperature(cdz_planner *p, bool in_phase);
 /* A plugin with its parameters, as p->res and its section have them. */
 cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_t place,
                                    bool custom, cdz_instance *out);
+
+/* --- plan_asked.c --- */
+/* Is this member of kwargs "section.name"? */
+bool cdz_planner_is_asked(const cdz_planner *p, const char *key);
+/* Finds what every "section.name" of kwargs means. */
+cdz_status cdz_planner_read_asked(cdz_planner *p);
+/* How the request spells the last value that it sets on this part; NULL: it sets none. */
+const char *cdz_planner_asks(const cdz_planner *p, const cdz_part *part);
+cdz_status cdz_planner_set_asked(cdz_planner *p, const cdz_part *part, void *params);
+/* Of values whose plugin is in the pipeline, but not in this plan. */
+void cdz_planner_warn_asked(cdz_planner *p);
 
 /* --- plan_lists.c --- */
 cdz_status cdz_planner_processors(cdz_planner *p);

@@ -1,112 +1,81 @@
 /* profile.c - the order and the conditions of transformers' own processors and criteria. */
 #include "config/profile.h"
 
+#include <stddef.h>
 #include <string.h>
 
-const cdz_profile_stage cdz_profile_processors[] = {
-    {"guidance_scale", 1, false},
-    {"sequence_bias", 2, false},
-    {"encoder_repetition_penalty", 3, false},
-    {"repetition_penalty", 4, false},
-    {"no_repeat_ngram_size", 5, false},
-    {"encoder_no_repeat_ngram_size", 6, false},
-    {"bad_words_ids", 7, false},
-    {"min_length", 8, false},
-    {"min_new_tokens", 9, false},
-    {"prefix_allowed_tokens", 10, false},
-    {"forced_bos_token_id", 11, false},
-    {"forced_eos_token_id", 12, false},
-    {"remove_invalid_values", 13, false},
-    {"exponential_decay_length_penalty", 14, false},
-    {"suppress_tokens", 15, false},
-    {"begin_suppress_tokens", 16, false},
-    {"temperature", 18, true},
-    {"top_h", 19, true},
-    {"top_k", 20, true},
-    {"top_p", 21, true},
-    {"min_p", 22, true},
-    {"typical_p", 23, true},
-    {"epsilon_cutoff", 24, true},
-    {"eta_cutoff", 25, true},
-    {"watermarking_config", 26, false},
-    {"renormalize_logits", 27, false},
+/* A parameter's field, of whatever type, and what it must be. */
+#define SET(F) CDZ_HF_SET, offsetof(cdz_generation, F.set), 0
+#define VALUE(F, when)                                                                             \
+    CDZ_HF_##when, offsetof(cdz_generation, F.set), offsetof(cdz_generation, F.value)
+enum {
+    ROW = CDZ_HF_ROW_ALONE,
+    WARPER = CDZ_HF_SAMPLING | CDZ_HF_ROW_ALONE,
+    EOS = CDZ_HF_NEEDS_EOS
 };
-const uint32_t cdz_profile_n_processors =
-    sizeof cdz_profile_processors / sizeof cdz_profile_processors[0];
 
-const cdz_profile_stage cdz_profile_criteria[] = {
-    {"max_length", 1, false},
-    {"max_time", 2, false},
-    {"stop_strings", 3, false},
-    {"eos_token_id", 4, false},
+const cdz_hf_stage cdz_hf_processors[] = {
+    {"guidance_scale", 1, 0, VALUE(guidance_scale, NOT_1)},
+    {"sequence_bias", 2, ROW, SET(sequence_bias)},
+    {"encoder_repetition_penalty", 3, ROW, VALUE(encoder_repetition_penalty, NOT_1)},
+    {"repetition_penalty", 4, ROW, VALUE(repetition_penalty, NOT_1)},
+    {"no_repeat_ngram_size", 5, ROW, VALUE(no_repeat_ngram_size, POSITIVE)},
+    {"encoder_no_repeat_ngram_size", 6, ROW, VALUE(encoder_no_repeat_ngram_size, POSITIVE)},
+    {"bad_words_ids", 7, ROW, SET(bad_words_ids)},
+    {"min_length", 8, EOS, VALUE(min_length, POSITIVE)},
+    {"min_new_tokens", 9, EOS, VALUE(min_new_tokens, POSITIVE)},
+    {"prefix_allowed_tokens", 10, 0, CDZ_HF_SLOT_SET, 0, 0},
+    {"forced_bos_token_id", 11, 0, SET(forced_bos_token_id)},
+    {"forced_eos_token_id", 12, 0, SET(forced_eos_token_id)},
+    {"remove_invalid_values", 13, ROW, VALUE(remove_invalid_values, YES)},
+    {"exponential_decay_length_penalty", 14, 0, SET(exponential_decay_length_penalty)},
+    {"suppress_tokens", 15, ROW, SET(suppress_tokens)},
+    {"begin_suppress_tokens", 16, 0, SET(begin_suppress_tokens)},
+    {"grammar", CDZ_PLACE_CUSTOM, 0, CDZ_HF_CONSTRAINED, 0,
+     0}, /* after all that lifts single tokens */
+    {"temperature", 18, WARPER, VALUE(temperature, NOT_1)},
+    {"top_h", 19, WARPER, SET(top_h)},
+    {"top_k", 20, WARPER, VALUE(top_k, NOT_0)},
+    {"top_p", 21, WARPER, VALUE(top_p, BELOW_1)},
+    {"min_p", 22, WARPER, SET(min_p)},
+    {"typical_p", 23, WARPER, VALUE(typical_p, BELOW_1)},
+    {"epsilon_cutoff", 24, WARPER, VALUE(epsilon_cutoff, BETWEEN_0_1)},
+    {"eta_cutoff", 25, WARPER, VALUE(eta_cutoff, BETWEEN_0_1)},
+    {"watermarking_config", 26, 0, CDZ_HF_SLOT_SET, 0, 0},
+    {"renormalize_logits", 27, ROW, VALUE(renormalize_logits, YES)},
 };
-const uint32_t cdz_profile_n_criteria = sizeof cdz_profile_criteria / sizeof cdz_profile_criteria[0];
+const uint32_t cdz_hf_n_processors = sizeof cdz_hf_processors / sizeof cdz_hf_processors[0];
 
-static const cdz_profile_stage *find(const char *id)
+const cdz_hf_stage cdz_hf_criteria[] = {
+    {"max_length", 1, 0, CDZ_HF_ALWAYS, 0, 0},
+    {"max_time", 2, 0, SET(max_time)},
+    {"stop_strings", 3, 0, SET(stop_strings)},
+    {"eos_token_id", 4, 0, SET(eos_token_id)},
+};
+const uint32_t cdz_hf_n_criteria = sizeof cdz_hf_criteria / sizeof cdz_hf_criteria[0];
+
+static const cdz_hf_stage *find(const cdz_hf_stage *stages, uint32_t n, const char *id)
 {
-    for (uint32_t i = 0; i < cdz_profile_n_processors; i++)
-        if (strcmp(cdz_profile_processors[i].id, id) == 0) return &cdz_profile_processors[i];
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(stages[i].id, id) == 0) return &stages[i];
     return NULL;
 }
 
-uint32_t cdz_profile_place(const char *id)
+static const cdz_hf_stage *find_processor(const char *id)
 {
-    const cdz_profile_stage *stage = find(id);
+    return find(cdz_hf_processors, cdz_hf_n_processors, id);
+}
+
+uint32_t cdz_hf_place(const char *id)
+{
+    const cdz_hf_stage *stage = find_processor(id);
     return stage ? stage->place : CDZ_PLACE_CUSTOM;
 }
 
-static bool not(cdz_opt_real value, double neutral)
+bool cdz_hf_constrains(const cdz_generation *g)
 {
-    return value.set && value.value != neutral;
-}
-
-static bool positive(cdz_opt_int value)
-{
-    return value.set && value.value > 0;
-}
-
-static bool between_0_and_1(cdz_opt_real value)
-{
-    return value.set && value.value > 0 && value.value < 1;
-}
-
-static bool acts_before_custom(const cdz_generation *g, uint32_t place)
-{
-    switch (place) {
-    case 1: return not(g->guidance_scale, 1.0);
-    case 2: return g->sequence_bias.set;
-    case 3: return not(g->encoder_repetition_penalty, 1.0);
-    case 4: return not(g->repetition_penalty, 1.0);
-    case 5: return positive(g->no_repeat_ngram_size);
-    case 6: return positive(g->encoder_no_repeat_ngram_size);
-    case 7: return g->bad_words_ids.set;
-    /* min_new_tokens sets min_length too: both processors are there then. */
-    case 8: return g->eos_token_id.set && (positive(g->min_length) || positive(g->min_new_tokens));
-    case 9: return g->eos_token_id.set && positive(g->min_new_tokens);
-    case 11: return g->forced_bos_token_id.set;
-    case 12: return g->forced_eos_token_id.set;
-    case 13: return g->remove_invalid_values.set && g->remove_invalid_values.value;
-    case 14: return g->exponential_decay_length_penalty.set;
-    case 15: return g->suppress_tokens.set;
-    case 16: return g->begin_suppress_tokens.set;
-    default: return false;
-    }
-}
-
-static bool acts_after_custom(const cdz_generation *g, uint32_t place)
-{
-    switch (place) {
-    case 18: return not(g->temperature, 1.0);
-    case 19: return g->top_h.set;
-    case 20: return g->top_k.set && g->top_k.value != 0;
-    case 21: return g->top_p.set && g->top_p.value < 1.0;
-    case 22: return g->min_p.set;
-    case 23: return g->typical_p.set && g->typical_p.value < 1.0;
-    case 24: return between_0_and_1(g->epsilon_cutoff);
-    case 25: return between_0_and_1(g->eta_cutoff);
-    case 27: return g->renormalize_logits.set && g->renormalize_logits.value;
-    default: return false;
-    }
+    return g->json_schema || g->regex || g->grammar || g->choice.set ||
+           (g->json_object.set && g->json_object.value);
 }
 
 static bool slot_is_set(const cdz_resolution *res, const char *name)
@@ -115,26 +84,46 @@ static bool slot_is_set(const cdz_resolution *res, const char *name)
     return value && value->type != CDZ_JSON_NULL;
 }
 
-static bool criterion_acts(const cdz_generation *g, const char *id)
+/* A whole number's field of that condition, or a real one's. */
+static bool number_acts(const cdz_hf_stage *stage, const void *value)
 {
-    if (strcmp(id, "max_length") == 0) return true;
-    if (strcmp(id, "max_time") == 0) return g->max_time.set;
-    if (strcmp(id, "stop_strings") == 0) return g->stop_strings.set;
-    return strcmp(id, "eos_token_id") == 0 && g->eos_token_id.set;
+    const int64_t whole = stage->when <= CDZ_HF_POSITIVE ? *(const int64_t *)value : 0;
+    const double real = stage->when > CDZ_HF_POSITIVE ? *(const double *)value : 0;
+    switch (stage->when) {
+    case CDZ_HF_NOT_0: return whole != 0;
+    case CDZ_HF_POSITIVE: return whole > 0;
+    case CDZ_HF_NOT_1: return real != 1;
+    case CDZ_HF_BELOW_1: return real < 1;
+    default: return real > 0 && real < 1;
+    }
 }
 
-bool cdz_profile_acts(const cdz_resolution *res, const char *id)
+static bool parameter_acts(const cdz_resolution *res, const cdz_hf_stage *stage)
 {
-    const cdz_profile_stage *stage = find(id);
-    const cdz_generation *g = &res->generation;
-    if (!stage) return criterion_acts(g, id);
-    if (stage->place == 10 || stage->place == 26) return slot_is_set(res, id);
-    return acts_before_custom(g, stage->place) || acts_after_custom(g, stage->place);
+    const unsigned char *g = (const unsigned char *)&res->generation;
+    if (stage->when == CDZ_HF_ALWAYS) return true;
+    if (stage->when == CDZ_HF_CONSTRAINED) return cdz_hf_constrains(&res->generation);
+    if (stage->when == CDZ_HF_SLOT_SET) return slot_is_set(res, stage->id);
+    if (!*(const bool *)(g + stage->set)) return false;
+    if (stage->when == CDZ_HF_SET) return true;
+    if (stage->when == CDZ_HF_YES) return *(const bool *)(g + stage->value);
+    return number_acts(stage, g + stage->value);
 }
 
-bool cdz_profile_active(const cdz_resolution *res, const char *id)
+bool cdz_hf_acts(const cdz_resolution *res, const char *id)
 {
-    const cdz_profile_stage *stage = find(id);
-    if (stage && stage->sampling && !res->generation.do_sample) return false;
-    return cdz_profile_acts(res, id);
+    const cdz_hf_stage *stage = find_processor(id);
+    if (!stage) stage = find(cdz_hf_criteria, cdz_hf_n_criteria, id);
+    if (!stage) return false;
+    if ((stage->traits & CDZ_HF_NEEDS_EOS) && !res->generation.eos_token_id.set) return false;
+    /* min_new_tokens sets min_length too: both processors are there then. */
+    return parameter_acts(res, stage) ||
+           (strcmp(id, "min_length") == 0 && parameter_acts(res, find_processor("min_new_tokens")));
+}
+
+bool cdz_hf_active(const cdz_resolution *res, const char *id)
+{
+    const cdz_hf_stage *stage = find_processor(id);
+    const bool warps = stage && (stage->traits & CDZ_HF_SAMPLING);
+    return (!warps || res->generation.do_sample) && cdz_hf_acts(res, id);
 }

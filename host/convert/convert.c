@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "convert/describe.h"
 #include "convert/folder_out.h"
 #include "load/families.h"
@@ -84,7 +85,7 @@ static cdz_status compare_models(const conversion *c)
 {
     cdz_weights *made;
     CDZ_TRY(cdz_weights_open(c->target.temp, &made, c->err));
-    const char *what = cdz_arch_difference(&c->w->arch, &made->arch);
+    const char *what = cdz_convert_arch_difference(&c->w->arch, &made->arch);
     for (uint32_t i = 0; i < made->tensors.n_files; i++)
         c->report->bytes_out += made->tensors.files[i].size;
     cdz_weights_close(made);
@@ -129,7 +130,7 @@ static cdz_status write_gguf(conversion *c)
 {
     cdz_out out = {.watch = &c->o->watch, .err = c->err};
     cdz_status st = cdz_out_open(&c->target, NULL, &out);
-    if (st == CDZ_OK) st = cdz_gguf_out_write(&c->meta, &c->tensors, &out);
+    if (st == CDZ_OK) st = cdz_out_write_gguf(&c->meta, &c->tensors, &out);
     return cdz_out_close(&out, st);
 }
 
@@ -171,9 +172,28 @@ static const char *most_dtype(const cdz_out_tensors *tensors)
     return names[most];
 }
 
+/* Parts that collect.c does not write. */
+static cdz_status refuse_parts(const conversion *c)
+{
+    static const cdz_arch_part parts[] = {CDZ_PART_SINKS,       CDZ_PART_KV_A,
+                                          CDZ_PART_ROUTER_BIAS, CDZ_PART_EXPERTS_GATE_UP,
+                                          CDZ_PART_SHARED_GATE, CDZ_PART_XIELU};
+    const cdz_arch *a = &c->w->arch;
+    const cdz_family *f = a->family;
+    const bool own_keys =
+        f->layout_keys || f->alibi || f->mscales || a->slopes || a->qk_norm == CDZ_QK_EACH;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (own_keys || f->names[parts[i]])
+            return cdz_err(c->err, CDZ_E_UNSUPPORTED,
+                           "%s: models of type %s are read from GGUF and not written as a folder",
+                           c->o->in, a->model_type);
+    return CDZ_OK;
+}
+
 static cdz_status gguf_to_folder(conversion *c)
 {
     CDZ_TRY(cdz_weights_open(c->o->in, &c->w, c->err));
+    CDZ_TRY(refuse_parts(c));
     CDZ_TRY(cdz_gguf_open(c->o->in, &c->gguf, c->err));
     count_in(c, &c->w->tensors);
     const cdz_arch *a = &c->w->arch;
@@ -201,15 +221,9 @@ static bool is_own_key(const char *key)
            strcmp(key, "general.quantization_version") == 0 || strncmp(key, "split.", 6) == 0;
 }
 
-static bool ends(const char *text, const char *ending)
-{
-    const size_t n = strlen(text), tail = strlen(ending);
-    return n >= tail && strcmp(text + n - tail, ending) == 0;
-}
-
 static cdz_role role_by_name(const cdz_tensor *t, bool has_output)
 {
-    if (t->n_dims < 2 || !ends(t->name, ".weight") || strstr(t->name, "norm") ||
+    if (t->n_dims < 2 || !cdz_ends_with(t->name, ".weight") || strstr(t->name, "norm") ||
         strstr(t->name, "ffn_gate_inp") || strstr(t->name, "position_embd"))
         return CDZ_ROLE_KEPT;
     if (strcmp(t->name, "output.weight") == 0) return CDZ_ROLE_HEAD;

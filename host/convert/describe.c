@@ -88,7 +88,7 @@ static void put_scores(const writer *w)
     if (a->family->query_scalar) put_f32(w, "attention.scale", (double)a->attention_scale);
     if (a->attention_cap > 0.0f) put_f32(w, "attn_logit_softcapping", (double)a->attention_cap);
     if (a->final_cap > 0.0f) put_f32(w, "final_logit_softcapping", (double)a->final_cap);
-    if (a->family->parallel)
+    if (a->family->parallel == CDZ_PARALLEL_UNLESS_SAID)
         cdz_meta_bool(w->meta, cdz_gguf_arch_key(w->ga, "use_parallel_residual", key),
                       a->parallel_residual);
 }
@@ -284,7 +284,7 @@ static const char *layer_difference(const cdz_arch *a, const cdz_arch *b)
     return NULL;
 }
 
-const char *cdz_arch_difference(const cdz_arch *a, const cdz_arch *b)
+const char *cdz_convert_arch_difference(const cdz_arch *a, const cdz_arch *b)
 {
     if (a->n_layers != b->n_layers || a->hidden != b->hidden || a->n_vocab != b->n_vocab ||
         a->intermediate != b->intermediate || a->n_heads != b->n_heads ||

@@ -22,6 +22,6 @@ void cdz_note(cdz_convert_report *report, const char *fmt, ...) CDZ_PRINTF(2, 3)
 
 /* What of b is not as in a, in the words of config.json; NULL: nothing. Frequencies may differ by
  * rounding. */
-const char *cdz_arch_difference(const cdz_arch *a, const cdz_arch *b);
+const char *cdz_convert_arch_difference(const cdz_arch *a, const cdz_arch *b);
 
 #endif

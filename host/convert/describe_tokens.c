@@ -377,7 +377,7 @@ static cdz_status put_kind(writer *w)
         return CDZ_OK;
     }
     CDZ_TRY(read_cutting(w));
-    const char *name = cdz_gguf_name_pre(&w->pre, &len);
+    const char *name = cdz_pretok_gguf_name(&w->pre, &len);
     if (!name) return unsupported(w, "its way of cutting text");
     cdz_meta_string(w->meta, KEY("pre"), name, len);
     return CDZ_OK;
@@ -385,10 +385,15 @@ static cdz_status put_kind(writer *w)
 
 static cdz_status put_tokenizer(writer *w)
 {
-    const char *path = cdz_arena_printf(&w->arena, "%s/tokenizer.json", w->w->folder);
+    const char *path = cdz_arena_printf(&w->arena, "%s: its tokenizer", w->w->folder);
     if (!path) return no_memory(w);
     w->path = path;
-    CDZ_TRY(cdz_json_read_file(w->path, 0, NULL, &w->arena, &w->root, w->err));
+    cdz_buf json = {0};
+    cdz_status st = cdz_tokenizer_read_json(w->w->folder, &json, w->err);
+    if (st == CDZ_OK)
+        st = cdz_json_parse(json.data, json.len, w->path, NULL, &w->arena, &w->root, w->err);
+    cdz_buf_free(&json);
+    CDZ_TRY(st);
     w->model = cdz_json_get(&w->root, "model");
     const cdz_json *merges = w->model ? cdz_json_get(w->model, "merges") : NULL;
     if (!cdz_json_is(merges, CDZ_JSON_ARRAY)) return unsupported(w, "a tokenizer that is no BPE");

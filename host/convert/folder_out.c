@@ -179,7 +179,7 @@ static void put_rest(object *o, const cdz_arch *a, const char *dtype)
     put_dense_layers(o, a);
     if (a->rope_type == CDZ_ROPE_LONGROPE)
         put_uint(o, "original_max_position_embeddings", a->rope_limit);
-    if (!a->family->parallel) return;
+    if (a->family->parallel != CDZ_PARALLEL_UNLESS_SAID) return;
     put_real(o, "rotary_emb_base", a->rope_theta); /* gpt_neox's older spelling */
     put_real(o, "rotary_pct", ((double)a->rope.n_rotated + 0.25) / (double)a->head_dim);
 }
@@ -243,7 +243,7 @@ cdz_status cdz_folder_tokenizer(cdz_target *target, const cdz_gguf *gguf, cdz_er
 {
     cdz_buf text = {0};
     cdz_error why = {0};
-    cdz_status st = cdz_gguf_write_tokenizer(gguf, &text, &why);
+    cdz_status st = cdz_tokenizer_json_of_gguf(gguf, &text, &why);
     if (st == CDZ_E_NOT_FOUND) {
         cdz_buf_free(&text);
         return CDZ_OK;
@@ -251,7 +251,7 @@ cdz_status cdz_folder_tokenizer(cdz_target *target, const cdz_gguf *gguf, cdz_er
     if (st != CDZ_OK) st = cdz_err(err, why.code, "%s", why.text);
     if (st == CDZ_OK) st = cdz_out_text(target, "tokenizer.json", text.data, text.len, err);
     cdz_buf_clear(&text);
-    if (st == CDZ_OK) st = cdz_gguf_write_tokenizer_config(gguf, &text, err);
+    if (st == CDZ_OK) st = cdz_tokenizer_config_of_gguf(gguf, &text, err);
     if (st == CDZ_OK) st = write_tokenizer_config(target, &text, err);
     cdz_buf_free(&text);
     return st;

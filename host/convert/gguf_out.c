@@ -121,7 +121,7 @@ static cdz_status write_data(const cdz_out_tensors *tensors, cdz_out *out)
     return CDZ_OK;
 }
 
-cdz_status cdz_gguf_out_write(const cdz_gguf_meta *meta, const cdz_out_tensors *tensors,
+cdz_status cdz_out_write_gguf(const cdz_gguf_meta *meta, const cdz_out_tensors *tensors,
                               cdz_out *out)
 {
     cdz_buf head = {0};

@@ -25,7 +25,7 @@ void cdz_meta_element_string(cdz_gguf_meta *meta, const char *text, size_t len);
 void cdz_meta_copy(cdz_gguf_meta *meta, const cdz_gguf_value *value);
 
 /* The whole file. */
-cdz_status cdz_gguf_out_write(const cdz_gguf_meta *meta, const cdz_out_tensors *tensors,
+cdz_status cdz_out_write_gguf(const cdz_gguf_meta *meta, const cdz_out_tensors *tensors,
                               cdz_out *out);
 
 #endif

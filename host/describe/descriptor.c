@@ -15,6 +15,7 @@ static const char *const kind_names[] = {
     [CDZ_KIND_PROCESSOR] = "processor", [CDZ_KIND_CRITERION] = "criterion",
     [CDZ_KIND_STRATEGY] = "strategy",   [CDZ_KIND_DRAFTER] = "drafter",
     [CDZ_KIND_OBSERVER] = "observer",   [CDZ_KIND_LOADER] = "loader",
+    [CDZ_KIND_SCHEDULER] = "scheduler",
 };
 
 const char *cdz_kind_name(uint32_t kind)
@@ -62,8 +63,8 @@ bool cdz_plugin_version_ok(const char *version)
 }
 
 /* What a later minor gives a meaning may not already be set by accident. */
-cdz_status cdz_check_flags(const char *path, const char *whose, const char *name, uint32_t flags,
-                           uint32_t known, cdz_error *err)
+cdz_status cdz_descriptor_check_flags(const char *path, const char *whose, const char *name,
+                                      uint32_t flags, uint32_t known, cdz_error *err)
 {
     if ((flags & ~known) == 0) return CDZ_OK;
     return cdz_err(err, CDZ_E_PLUGIN, "%s: %s sets 0x%x in %s, which ABI %u.%u does not have", path,
@@ -100,6 +101,10 @@ static bool kind_sizes(uint32_t kind, size_t *least, size_t *ours)
         *least = offsetof(cdz_loader, open) + sizeof(((cdz_loader *)0)->open);
         *ours = sizeof(cdz_loader);
         return true;
+    case CDZ_KIND_SCHEDULER:
+        *least = offsetof(cdz_scheduler, end) + sizeof(((cdz_scheduler *)0)->end);
+        *ours = sizeof(cdz_scheduler);
+        return true;
     default: return false;
     }
 }
@@ -115,6 +120,20 @@ static bool text_ok(const cdz_bounds *bounds, const char *text)
     return text && strnlen(text, CDZ_MAX_TEXT + 1) <= CDZ_MAX_TEXT;
 }
 
+static cdz_status unknown_kind(const char *path, uint32_t kind, cdz_error *err)
+{
+    char known[200];
+    size_t n = 0;
+    for (uint32_t k = 1; cdz_kind_name(k); k++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%u (%s)",
+                              k == 1                 ? ""
+                              : cdz_kind_name(k + 1) ? ", "
+                                                     : " and ",
+                              k, cdz_kind_name(k));
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: has a plugin of kind %u; this host knows %s", path, kind,
+                   known);
+}
+
 /* Size and kind, then the copy; nothing is read past the size the plugin states. */
 static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
                                   const cdz_bounds *bounds, cdz_descriptor *out, cdz_error *err)
@@ -126,14 +145,7 @@ static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
     memcpy(&out->base, from, head);
     const size_t size = out->base.size;
     size_t least, ours;
-    if (!kind_sizes(out->base.kind, &least, &ours))
-        return cdz_err(err, CDZ_E_PLUGIN,
-                       "%s: has a plugin of kind %u; this host knows %u (processor), %u "
-                       "(criterion), %u (strategy), %u (drafter), %u (observer) and %u (loader)",
-                       path, out->base.kind, (unsigned)CDZ_KIND_PROCESSOR,
-                       (unsigned)CDZ_KIND_CRITERION, (unsigned)CDZ_KIND_STRATEGY,
-                       (unsigned)CDZ_KIND_DRAFTER, (unsigned)CDZ_KIND_OBSERVER,
-                       (unsigned)CDZ_KIND_LOADER);
+    if (!kind_sizes(out->base.kind, &least, &ours)) return unknown_kind(path, out->base.kind, err);
     if (size < least || !holds(bounds, from, size))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
@@ -171,6 +183,7 @@ static uint32_t known_caps(uint32_t kind)
     case CDZ_KIND_STRATEGY: return CDZ_ONE_ROW | CDZ_REWINDS | CDZ_SAMPLES | CDZ_GREEDY | CDZ_BEAMS;
     case CDZ_KIND_CRITERION: return CDZ_NEEDS_IDS | CDZ_HAS_EOS;
     case CDZ_KIND_LOADER: return CDZ_SANDBOXES;
+    case CDZ_KIND_SCHEDULER: return CDZ_HAS_PRIORITIES;
     default: return 0;
     }
 }
@@ -183,6 +196,7 @@ static uint32_t caps_of(const cdz_descriptor *d)
     case CDZ_KIND_STRATEGY: return d->strategy.caps;
     case CDZ_KIND_DRAFTER: return d->drafter.caps;
     case CDZ_KIND_LOADER: return d->loader.caps;
+    case CDZ_KIND_SCHEDULER: return d->scheduler.caps;
     default: return d->observer.caps;
     }
 }
@@ -192,8 +206,8 @@ static cdz_status check_bits(const char *path, const cdz_descriptor *d, cdz_erro
     const uint32_t kind = d->base.kind;
     char whose[CDZ_MAX_ID + 16];
     (void)snprintf(whose, sizeof whose, "%s '%s'", cdz_kind_name(kind), d->base.id);
-    CDZ_TRY(cdz_check_flags(path, whose, "flags", d->base.flags, 0, err));
-    return cdz_check_flags(path, whose, "caps", caps_of(d), known_caps(kind), err);
+    CDZ_TRY(cdz_descriptor_check_flags(path, whose, "flags", d->base.flags, 0, err));
+    return cdz_descriptor_check_flags(path, whose, "caps", caps_of(d), known_caps(kind), err);
 }
 
 /* The part of the table that decides what may be read; its meaning is params.h's business. */
@@ -239,6 +253,9 @@ static cdz_status check_calls(const char *path, const cdz_descriptor *d, cdz_err
         break;
     case CDZ_KIND_LOADER:
         if (!d->loader.open) missing = "open";
+        break;
+    case CDZ_KIND_SCHEDULER:
+        if (!d->scheduler.admit) missing = "admit";
         break;
     case CDZ_KIND_OBSERVER: break; /* hears what it wants to */
     default:

@@ -8,6 +8,7 @@
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
 #include "cadenza/processor.h"
+#include "cadenza/scheduler.h"
 #include "cadenza/strategy.h"
 
 /* The host's own copy of a descriptor: fields that an older plugin lacks read as zero. */
@@ -19,6 +20,7 @@ typedef union cdz_descriptor {
     cdz_drafter drafter;
     cdz_observer observer;
     cdz_loader loader;
+    cdz_scheduler scheduler;
 } cdz_descriptor;
 
 #define CDZ_MAX_PLUGINS    256u       /* plugins in one file */
@@ -26,7 +28,7 @@ typedef union cdz_descriptor {
 #define CDZ_MAX_ID         64u
 #define CDZ_MAX_TEXT       4096u /* bytes of a name, help or summary */
 
-/* "processor", "criterion", "strategy", "drafter", "observer", "loader"; NULL for anything else. */
+/* "processor", "criterion", "strategy", "drafter", "observer", "loader", "scheduler"; NULL for anything else. */
 const char *cdz_kind_name(uint32_t kind);
 uint32_t cdz_kind_of_name(const char *name); /* 0: no such kind */
 /* An id: a-z 0-9 . _ -, at most CDZ_MAX_ID of them, a letter or digit first, dots between others alone, and no file's name
@@ -54,7 +56,7 @@ cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
                                 const cdz_bounds *bounds, cdz_descriptor *out, cdz_error *err);
 
 /* Flags that are not among the known ones: a later minor may give them a meaning. */
-cdz_status cdz_check_flags(const char *path, const char *whose, const char *name, uint32_t flags,
-                           uint32_t known, cdz_error *err);
+cdz_status cdz_descriptor_check_flags(const char *path, const char *whose, const char *name,
+                                      uint32_t flags, uint32_t known, cdz_error *err);
 
 #endif

@@ -62,8 +62,8 @@ static cdz_status read_eos(const cdz_json *eos, cdz_arena *arena, cdz_ids *out, 
     return CDZ_OK;
 }
 
-cdz_status cdz_detect_read(const cdz_json *order, cdz_arena *arena, cdz_detect_input *in,
-                           cdz_error *err)
+cdz_status cdz_detection_read(const cdz_json *order, cdz_arena *arena, cdz_detection_input *in,
+                              cdz_error *err)
 {
     const cdz_json *model = cdz_json_get(order, "model"), *bos = cdz_json_get(order, "bos");
     in->z_threshold = 3.0;
@@ -75,8 +75,8 @@ cdz_status cdz_detect_read(const cdz_json *order, cdz_arena *arena, cdz_detect_i
                               err);
 }
 
-void cdz_detect_order(const cdz_watermark *watermark, double z_threshold, const char *detector,
-                      const cdz_json *generation, cdz_buf *out)
+void cdz_detection_order(const cdz_watermark *watermark, double z_threshold, const char *detector,
+                         const cdz_json *generation, cdz_buf *out)
 {
     const cdz_json *bos = cdz_json_get(generation, "bos_token_id");
     const cdz_json *eos = cdz_json_get(generation, "eos_token_id");
@@ -99,7 +99,7 @@ void cdz_detect_order(const cdz_watermark *watermark, double z_threshold, const 
     cdz_buf_putc(out, '}');
 }
 
-double cdz_detect_p_value(double z)
+double cdz_detection_p_value(double z)
 {
     const double pi = 3.141592653589793;
     const double sign = z > 0 ? 1 : z < 0 ? -1 : 0;
@@ -114,7 +114,7 @@ static void name_of(cdz_buf *out, const char *name)
     cdz_buf_printf(out, "\"%s\": ", name);
 }
 
-void cdz_detect_numbers(cdz_buf *out, const char *name, const double *x, uint32_t n)
+void cdz_detection_numbers(cdz_buf *out, const char *name, const double *x, uint32_t n)
 {
     name_of(out, name);
     for (uint32_t i = 0; i < n; i++) {
@@ -124,14 +124,14 @@ void cdz_detect_numbers(cdz_buf *out, const char *name, const double *x, uint32_
     cdz_buf_puts(out, n ? "]" : "[]");
 }
 
-void cdz_detect_counts(cdz_buf *out, const char *name, const uint32_t *x, uint32_t n)
+void cdz_detection_counts(cdz_buf *out, const char *name, const uint32_t *x, uint32_t n)
 {
     name_of(out, name);
     for (uint32_t i = 0; i < n; i++) cdz_buf_printf(out, "%s%u", i ? ", " : "[", x[i]);
     cdz_buf_puts(out, n ? "]" : "[]");
 }
 
-void cdz_detect_truths(cdz_buf *out, const char *name, const bool *x, uint32_t n)
+void cdz_detection_truths(cdz_buf *out, const char *name, const bool *x, uint32_t n)
 {
     name_of(out, name);
     for (uint32_t i = 0; i < n; i++)
@@ -139,7 +139,7 @@ void cdz_detect_truths(cdz_buf *out, const char *name, const bool *x, uint32_t n
     cdz_buf_puts(out, n ? "]" : "[]");
 }
 
-static cdz_status check_ids(const cdz_detect_input *in, cdz_error *err)
+static cdz_status check_ids(const cdz_detection_input *in, cdz_error *err)
 {
     for (uint32_t r = 0; r < in->n_rows; r++)
         for (uint32_t i = 0; i < in->lens[r]; i++)
@@ -150,15 +150,15 @@ static cdz_status check_ids(const cdz_detect_input *in, cdz_error *err)
     return CDZ_OK;
 }
 
-cdz_status cdz_detect_write_json(const cdz_detect_input *in, cdz_buf *out, cdz_error *err)
+cdz_status cdz_detection_write_json(const cdz_detection_input *in, cdz_buf *out, cdz_error *err)
 {
     CDZ_TRY(check_ids(in, err));
     cdz_arena arena = {0};
     cdz_buf text = {0};
     cdz_buf_putc(&text, '{');
     cdz_status status = in->watermark.type.value == CDZ_WM_SYNTHID
-                            ? cdz_detect_synthid(in, &arena, &text, err)
-                            : cdz_detect_green(in, &arena, &text, err);
+                            ? cdz_detection_synthid(in, &arena, &text, err)
+                            : cdz_detection_green(in, &arena, &text, err);
     cdz_buf_putc(&text, '}');
     if (status == CDZ_OK && text.failed)
         status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the answer");

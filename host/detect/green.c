@@ -27,7 +27,7 @@ static bool make(findings *f, cdz_arena *arena, uint32_t n)
     return f->scored && f->green && f->fraction && f->z && f->p && f->confidence && f->positive;
 }
 
-static cdz_status open_list(const cdz_detect_input *in, cdz_arena *arena, cdz_green *out,
+static cdz_status open_list(const cdz_detection_input *in, cdz_arena *arena, cdz_green *out,
                             cdz_error *err)
 {
     const cdz_watermark *w = &in->watermark;
@@ -47,7 +47,7 @@ static cdz_status open_list(const cdz_detect_input *in, cdz_arena *arena, cdz_gr
 }
 
 /* Every window of the row: the last id of it is green or not after the ids before it. Repeated windows count again. */
-static cdz_status count(const cdz_detect_input *in, const cdz_green *list, uint32_t r,
+static cdz_status count(const cdz_detection_input *in, const cdz_green *list, uint32_t r,
                         uint32_t *room, findings *f, cdz_error *err)
 {
     const int32_t *ids = in->rows[r];
@@ -67,18 +67,18 @@ static cdz_status count(const cdz_detect_input *in, const cdz_green *list, uint3
     return CDZ_OK;
 }
 
-static void judge(const cdz_detect_input *in, uint32_t r, findings *f)
+static void judge(const cdz_detection_input *in, uint32_t r, findings *f)
 {
     const double ratio = in->watermark.greenlist_ratio, n = f->scored[r], green = f->green[r];
     f->fraction[r] = green / n;
     f->z[r] = (green - ratio * n) / sqrt(n * ratio * (1 - ratio));
-    f->p[r] = cdz_detect_p_value(f->z[r]);
+    f->p[r] = cdz_detection_p_value(f->z[r]);
     f->confidence[r] = 1 - f->p[r];
     f->positive[r] = f->z[r] > in->z_threshold;
 }
 
-cdz_status cdz_detect_green(const cdz_detect_input *in, cdz_arena *arena, cdz_buf *out,
-                            cdz_error *err)
+cdz_status cdz_detection_green(const cdz_detection_input *in, cdz_arena *arena, cdz_buf *out,
+                               cdz_error *err)
 {
     cdz_green list;
     findings f;
@@ -89,12 +89,12 @@ cdz_status cdz_detect_green(const cdz_detect_input *in, cdz_arena *arena, cdz_bu
         CDZ_TRY(count(in, &list, r, room, &f, err));
         judge(in, r, &f);
     }
-    cdz_detect_counts(out, "num_tokens_scored", f.scored, in->n_rows);
-    cdz_detect_counts(out, "num_green_tokens", f.green, in->n_rows);
-    cdz_detect_numbers(out, "green_fraction", f.fraction, in->n_rows);
-    cdz_detect_numbers(out, "z_score", f.z, in->n_rows);
-    cdz_detect_numbers(out, "p_value", f.p, in->n_rows);
-    cdz_detect_numbers(out, "confidence", f.confidence, in->n_rows);
-    cdz_detect_truths(out, "prediction", f.positive, in->n_rows);
+    cdz_detection_counts(out, "num_tokens_scored", f.scored, in->n_rows);
+    cdz_detection_counts(out, "num_green_tokens", f.green, in->n_rows);
+    cdz_detection_numbers(out, "green_fraction", f.fraction, in->n_rows);
+    cdz_detection_numbers(out, "z_score", f.z, in->n_rows);
+    cdz_detection_numbers(out, "p_value", f.p, in->n_rows);
+    cdz_detection_numbers(out, "confidence", f.confidence, in->n_rows);
+    cdz_detection_truths(out, "prediction", f.positive, in->n_rows);
     return CDZ_OK;
 }

@@ -15,7 +15,7 @@ static cdz_status no_memory(cdz_error *err)
     return cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark");
 }
 
-static cdz_status open_secret(const cdz_detect_input *in, cdz_arena *arena, cdz_synthid *out,
+static cdz_status open_secret(const cdz_detection_input *in, cdz_arena *arena, cdz_synthid *out,
                               cdz_error *err)
 {
     const cdz_watermark *w = &in->watermark;
@@ -32,7 +32,7 @@ static cdz_status open_secret(const cdz_detect_input *in, cdz_arena *arena, cdz_
     return CDZ_OK;
 }
 
-static bool is_eos(const cdz_detect_input *in, int32_t id)
+static bool is_eos(const cdz_detection_input *in, int32_t id)
 {
     for (uint32_t i = 0; i < in->eos.len; i++)
         if (in->eos.at[i] == id) return true;
@@ -48,7 +48,7 @@ static bool repeated(const uint64_t *contexts, uint32_t at, uint32_t history)
     return false;
 }
 
-static cdz_status gather(const cdz_detect_input *in, const cdz_synthid *s, uint32_t r,
+static cdz_status gather(const cdz_detection_input *in, const cdz_synthid *s, uint32_t r,
                          cdz_arena *arena, evidence *out, cdz_error *err)
 {
     const int32_t *ids = in->rows[r];
@@ -76,8 +76,8 @@ static cdz_status gather(const cdz_detect_input *in, const cdz_synthid *s, uint3
 }
 
 /* Without a watermark every g-value is a fair coin. */
-static void judge(const cdz_detect_input *in, const evidence *e, double *mean, double *z, double *p,
-                  bool *positive)
+static void judge(const cdz_detection_input *in, const evidence *e, double *mean, double *z,
+                  double *p, bool *positive)
 {
     const uint32_t n_keys = in->watermark.keys.len;
     double ones = 0, n = 0;
@@ -86,7 +86,7 @@ static void judge(const cdz_detect_input *in, const evidence *e, double *mean, d
             ones += e->g[(size_t)i * n_keys + k];
     *mean = n > 0 ? ones / n : 0.5;
     *z = n > 0 ? (*mean - 0.5) * 2 * sqrt(n) : 0;
-    *p = cdz_detect_p_value(*z);
+    *p = cdz_detection_p_value(*z);
     *positive = *z > in->z_threshold;
 }
 
@@ -117,8 +117,8 @@ static void write_evidence(cdz_buf *out, const evidence *rows, uint32_t n_rows, 
 }
 
 /* Fills score and lets it decide. */
-static cdz_status ask_detector(const cdz_detect_input *in, const evidence *rows, cdz_arena *arena,
-                               double *score, bool *positive, cdz_error *err)
+static cdz_status ask_detector(const cdz_detection_input *in, const evidence *rows,
+                               cdz_arena *arena, double *score, bool *positive, cdz_error *err)
 {
     cdz_bayes bayes;
     CDZ_TRY(cdz_bayes_read(in->detector, arena, &bayes, err));
@@ -133,8 +133,8 @@ static cdz_status ask_detector(const cdz_detect_input *in, const evidence *rows,
     return CDZ_OK;
 }
 
-cdz_status cdz_detect_synthid(const cdz_detect_input *in, cdz_arena *arena, cdz_buf *out,
-                              cdz_error *err)
+cdz_status cdz_detection_synthid(const cdz_detection_input *in, cdz_arena *arena, cdz_buf *out,
+                                 cdz_error *err)
 {
     const uint32_t n = in->n_rows;
     cdz_synthid secret;
@@ -150,10 +150,10 @@ cdz_status cdz_detect_synthid(const cdz_detect_input *in, cdz_arena *arena, cdz_
     }
     if (in->detector) CDZ_TRY(ask_detector(in, rows, arena, score, positive, err));
     write_evidence(out, rows, n, secret.n_keys);
-    cdz_detect_numbers(out, "mean", mean, n);
-    cdz_detect_numbers(out, "z_score", z, n);
-    cdz_detect_numbers(out, "p_value", p, n);
-    if (in->detector) cdz_detect_numbers(out, "score", score, n);
-    cdz_detect_truths(out, "prediction", positive, n);
+    cdz_detection_numbers(out, "mean", mean, n);
+    cdz_detection_numbers(out, "z_score", z, n);
+    cdz_detection_numbers(out, "p_value", p, n);
+    if (in->detector) cdz_detection_numbers(out, "score", score, n);
+    cdz_detection_truths(out, "prediction", positive, n);
     return CDZ_OK;
 }

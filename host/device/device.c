@@ -212,24 +212,3 @@ void cdz_device_each(const char *folder, void (*say)(void *user, const char *lin
             say_devices(entry, n, say, user);
     }
 }
-
-/* --- words ------------------------------------------------------------------------------------------------------ */
-
-cdz_status cdz_precision_named(const char *name, cdz_precision *out, cdz_error *err)
-{
-    *out = CDZ_PRECISION_AUTO;
-    if (!name || strcmp(name, "auto") == 0) return CDZ_OK;
-    *out = CDZ_PRECISION_F32;
-    if (strcmp(name, "f32") == 0) return CDZ_OK;
-    return cdz_err(err, CDZ_E_USAGE, "precision: there is no '%.40s', expected auto or f32", name);
-}
-
-cdz_status cdz_determinism_named(const char *name, bool *strict, cdz_error *err)
-{
-    *strict = false;
-    if (!name || strcmp(name, "default") == 0) return CDZ_OK;
-    *strict = true;
-    if (strcmp(name, "strict") == 0) return CDZ_OK;
-    return cdz_err(err, CDZ_E_USAGE, "determinism: there is no '%.40s', expected default or strict",
-                   name);
-}

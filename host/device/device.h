@@ -41,8 +41,4 @@ cdz_status cdz_device_create(const cdz_device_wish *wish, const cdz_device_found
  * free". */
 void cdz_device_each(const char *folder, void (*say)(void *user, const char *line), void *user);
 
-/* "auto" or "f32", NULL: auto; "default" or "strict", NULL: default. CDZ_E_USAGE for another word. */
-cdz_status cdz_precision_named(const char *name, cdz_precision *out, cdz_error *err);
-cdz_status cdz_determinism_named(const char *name, bool *strict, cdz_error *err);
-
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/ascii.h"
+#include "base/utf8.h"
 #include "grammar/grow.h"
 
 cdz_status cdz_bnf_begin(cdz_bnf *b, const char *language, const char *text, size_t len,
@@ -80,19 +82,36 @@ bool cdz_bnf_number(cdz_bnf *b, uint32_t *out)
     return b->pos > from;
 }
 
-bool cdz_bnf_hex(cdz_bnf *b, size_t digits, uint32_t *code)
+static bool hex(cdz_bnf *b, size_t digits, uint32_t *code)
 {
     *code = 0;
     for (size_t i = 0; i < digits; i++) {
-        const int c = cdz_bnf_peek(b, i);
-        const int v = c >= '0' && c <= '9'                 ? c - '0'
-                      : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                           : -1;
+        const int v = cdz_hex_digit(cdz_bnf_peek(b, i));
         if (v < 0 || *code > CDZ_CODE_MAX) return false;
         *code = *code * 16 + (uint32_t)v;
     }
     b->pos += digits;
     return *code <= CDZ_CODE_MAX;
+}
+
+cdz_status cdz_bnf_code(cdz_bnf *b, const char *letters, const char *values, uint32_t *code)
+{
+    const size_t from = b->pos;
+    if (!cdz_bnf_take(b, "\\")) {
+        const size_t size = cdz_utf8_decode(b->text + b->pos, b->len - b->pos, code);
+        b->pos += size;
+        return size ? CDZ_OK : cdz_bnf_wrong(b, from, "invalid UTF-8");
+    }
+    const int c = cdz_bnf_peek(b, 0);
+    const char *letter = c > 0 ? strchr(letters, c) : NULL;
+    b->pos++;
+    if (letter) {
+        *code = (uint8_t)values[letter - letters];
+        return CDZ_OK;
+    }
+    const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    if (!digits) return cdz_bnf_wrong(b, from, "unknown escape");
+    return hex(b, digits, code) ? CDZ_OK : cdz_bnf_wrong(b, from, "expected hexadecimal digits");
 }
 
 /* --- rules ---------------------------------------------------------------------------------------- */

@@ -51,7 +51,9 @@ cdz_status cdz_bnf_no_memory(const cdz_bnf *b);
 int cdz_bnf_peek(const cdz_bnf *b, size_t ahead); /* a byte, or -1 */
 bool cdz_bnf_take(cdz_bnf *b, const char *text);
 bool cdz_bnf_number(cdz_bnf *b, uint32_t *out);
-bool cdz_bnf_hex(cdz_bnf *b, size_t digits, uint32_t *code);
+/* A character of a text, perhaps by an escape: \xHH, \uHHHH, \UHHHHHHHH, or one of letters, which stands for the same place
+ * of values; the end of values: NUL. */
+cdz_status cdz_bnf_code(cdz_bnf *b, const char *letters, const char *values, uint32_t *code);
 
 /* The rule of a name, made when it is new; index into rules, UINT32_MAX: no memory. */
 uint32_t cdz_bnf_rule_named(cdz_bnf *b, const char *name, size_t len);

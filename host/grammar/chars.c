@@ -14,10 +14,16 @@ void cdz_chars_free(cdz_chars *nfa)
     *nfa = (cdz_chars){0};
 }
 
+/* The first failure stays. */
+static void fail(cdz_chars *nfa, cdz_status code)
+{
+    if (nfa->failed == CDZ_OK) nfa->failed = code;
+}
+
 uint32_t cdz_chars_node(cdz_chars *nfa)
 {
     if (nfa->n_nodes >= CDZ_CHARS_MAX_NODES) {
-        nfa->failed = true;
+        fail(nfa, CDZ_E_LIMIT);
         return 0;
     }
     return nfa->n_nodes++;
@@ -26,9 +32,12 @@ uint32_t cdz_chars_node(cdz_chars *nfa)
 void cdz_chars_edge_add(cdz_chars *nfa, uint32_t from, uint32_t to, uint32_t takes)
 {
     if (nfa->failed) return;
-    if (nfa->n_edges >= 4u * CDZ_CHARS_MAX_NODES ||
-        !cdz_grow(&nfa->edges, &nfa->edges_cap, (size_t)nfa->n_edges + 1, sizeof *nfa->edges)) {
-        nfa->failed = true;
+    if (nfa->n_edges >= 4u * CDZ_CHARS_MAX_NODES) {
+        fail(nfa, CDZ_E_LIMIT);
+        return;
+    }
+    if (!cdz_grow(&nfa->edges, &nfa->edges_cap, (size_t)nfa->n_edges + 1, sizeof *nfa->edges)) {
+        fail(nfa, CDZ_E_NOMEM);
         return;
     }
     if (takes == CDZ_CHARS_BEGIN || takes == CDZ_CHARS_END) nfa->anchors = true;
@@ -40,7 +49,7 @@ uint32_t cdz_chars_set(cdz_chars *nfa, cdz_charset *set)
     cdz_charset_settle(set);
     if (set->failed ||
         !cdz_grow(&nfa->sets, &nfa->sets_cap, (size_t)nfa->n_sets + 1, sizeof *nfa->sets)) {
-        nfa->failed = true;
+        fail(nfa, CDZ_E_NOMEM);
         cdz_charset_free(set);
         return 0;
     }
@@ -52,7 +61,7 @@ uint32_t cdz_chars_set(cdz_chars *nfa, cdz_charset *set)
 uint32_t cdz_chars_copy(cdz_chars *nfa, uint32_t lo, uint32_t hi, uint32_t edge_lo, uint32_t edge_hi)
 {
     const uint32_t shift = nfa->n_nodes - lo;
-    if (nfa->n_nodes + (hi - lo) > CDZ_CHARS_MAX_NODES) nfa->failed = true;
+    if (nfa->n_nodes + (hi - lo) > CDZ_CHARS_MAX_NODES) fail(nfa, CDZ_E_LIMIT);
     if (nfa->failed) return 0;
     nfa->n_nodes += hi - lo;
     for (uint32_t i = edge_lo; i < edge_hi && !nfa->failed; i++) {
@@ -116,7 +125,7 @@ void cdz_chars_settle(cdz_chars *nfa, bool search)
     cdz_chars_edge *old = nfa->edges;
     const uint32_t n = nfa->n_edges;
     if (nfa->n_nodes > CDZ_CHARS_MAX_NODES / 4 - 8) {
-        nfa->failed = true;
+        fail(nfa, CDZ_E_LIMIT);
         return;
     }
     nfa->edges = NULL;

@@ -27,8 +27,8 @@ typedef struct cdz_chars {
     cdz_chars_edge *edges;
     uint32_t n_sets, sets_cap, n_edges, edges_cap, n_nodes;
     uint32_t start, end;
-    bool anchors; /* some edge is CDZ_CHARS_BEGIN or _END */
-    bool failed;  /* memory is out, or there are too many nodes */
+    bool anchors;      /* some edge is CDZ_CHARS_BEGIN or _END */
+    cdz_status failed; /* CDZ_E_NOMEM, or CDZ_E_LIMIT: there are too many nodes */
 } cdz_chars;
 
 void cdz_chars_free(cdz_chars *nfa);
@@ -64,9 +64,9 @@ cdz_status cdz_chars_combine(const cdz_chars_dfa *a, const cdz_chars_dfa *b, cdz
                              cdz_chars_dfa *out, cdz_error *err);
 /* Texts of min to max characters; max UINT32_MAX: any number from min. */
 cdz_status cdz_chars_lengths(uint32_t min, uint32_t max, cdz_chars_dfa *out, cdz_error *err);
-void cdz_chars_complement(cdz_chars_dfa *dfa);
-/* Makes states from which nothing is accepted the dead one. Returns whether anything is. */
-bool cdz_chars_trim(cdz_chars_dfa *dfa);
+cdz_status cdz_chars_complement(cdz_chars_dfa *dfa, cdz_error *err);
+/* Makes states from which nothing is accepted the dead one. *any: whether anything is; NULL: nobody asks. */
+cdz_status cdz_chars_trim(cdz_chars_dfa *dfa, bool *any, cdz_error *err);
 bool cdz_chars_accepts(const cdz_chars_dfa *dfa, const char *text, size_t len);
 
 #endif

@@ -319,7 +319,9 @@ cdz_status cdz_chars_determine(const cdz_chars *nfa, cdz_chars_dfa *out, cdz_err
 {
     subset_work w = {.nfa = nfa, .dfa = out};
     *out = (cdz_chars_dfa){0};
-    cdz_status st = nfa->failed ? too_many(err) : CDZ_OK;
+    cdz_status st = nfa->failed == CDZ_E_NOMEM ? no_memory(err)
+                    : nfa->failed              ? too_many(err)
+                                               : CDZ_OK;
     if (st == CDZ_OK)
         st = find_cuts(nfa, out) && find_classes(nfa, out) ? construct(&w, err) : no_memory(err);
     subset_free(&w);
@@ -485,24 +487,25 @@ cdz_status cdz_chars_lengths(uint32_t min, uint32_t max, cdz_chars_dfa *out, cdz
     return no_memory(err);
 }
 
-void cdz_chars_complement(cdz_chars_dfa *dfa)
+cdz_status cdz_chars_complement(cdz_chars_dfa *dfa, cdz_error *err)
 {
     /* The dead state becomes one that accepts everything, so it moves: a new one takes its place. */
     uint32_t cap = dfa->n_states;
     const size_t row = dfa->n_classes;
-    if (!add_state(dfa, &cap)) return;
+    if (!add_state(dfa, &cap)) return no_memory(err);
     const uint32_t all = dfa->n_states - 1;
     for (size_t i = row; i < (size_t)dfa->n_states * row; i++)
         if (!dfa->next[i]) dfa->next[i] = all;
     for (uint32_t s = 1; s < dfa->n_states; s++) dfa->accepts[s] = !dfa->accepts[s];
     dfa->accepts[all] = true;
+    return CDZ_OK;
 }
 
-bool cdz_chars_trim(cdz_chars_dfa *dfa)
+cdz_status cdz_chars_trim(cdz_chars_dfa *dfa, bool *any, cdz_error *err)
 {
     const uint32_t n = dfa->n_states, k = dfa->n_classes;
     bool *live = malloc(n * sizeof *live), more = true;
-    if (!live) return true;
+    if (!live) return no_memory(err);
     memcpy(live, dfa->accepts, n * sizeof *live);
     live[0] = false;
     while (more) { /* states are numbered outwards: backwards, few rounds are needed */
@@ -513,9 +516,9 @@ bool cdz_chars_trim(cdz_chars_dfa *dfa)
     }
     for (size_t i = 0; i < (size_t)n * k; i++)
         if (!live[dfa->next[i]]) dfa->next[i] = 0;
-    const bool any = n > 1 && live[1];
+    if (any) *any = n > 1 && live[1];
     free(live);
-    return any;
+    return CDZ_OK;
 }
 
 bool cdz_chars_accepts(const cdz_chars_dfa *dfa, const char *text, size_t len)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "grammar/grow.h"
 
@@ -36,6 +37,11 @@ typedef struct expression_reader {
 static cdz_status wrong_at(const expression_reader *r, size_t pos, const char *text)
 {
     return cdz_err(r->err, CDZ_E_INPUT, "%s: %s at byte %zu", r->what, text, pos + 1);
+}
+
+static cdz_status no_memory(const expression_reader *r)
+{
+    return cdz_err(r->err, CDZ_E_NOMEM, "out of memory for %s", r->what);
 }
 
 static cdz_status wrong(const expression_reader *r, const char *text)
@@ -112,11 +118,7 @@ static bool hex_digits(expression_reader *r, size_t n, uint32_t *code)
 {
     *code = 0;
     for (size_t i = 0; i < n; i++) {
-        const int c = peek(r, i);
-        const int v = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
+        const int v = cdz_hex_digit(peek(r, i));
         if (v < 0 || *code > CDZ_CODE_MAX) return false;
         *code = *code * 16 + (uint32_t)v;
     }
@@ -307,7 +309,7 @@ static cdz_status open_group(expression_reader *r)
 {
     if (r->n_groups >= MAX_GROUPS) return wrong(r, "groups nested too deeply");
     if (!cdz_grow(&r->groups, &r->groups_cap, (size_t)r->n_groups + 1, sizeof *r->groups))
-        return cdz_err(r->err, CDZ_E_NOMEM, "out of memory for %s", r->what);
+        return no_memory(r);
     const expression_part part = begin_part(r);
     expression_group g = {.in = part.in,
                           .out = part.out,
@@ -426,13 +428,8 @@ static expression_part again(expression_reader *r, expression_part part, uint32_
     return part;
 }
 
-static void optional_or_endless(expression_reader *r, expression_part part, bool endless)
-{
-    cdz_chars_edge_add(r->nfa, part.in, part.out, CDZ_CHARS_NOTHING);
-    if (endless) cdz_chars_edge_add(r->nfa, part.out, part.in, CDZ_CHARS_NOTHING);
-}
-
-/* The last part becomes min copies and, behind them, optional ones or one that repeats. */
+/* The last part becomes min copies and, behind them, optional ones or one that repeats. Where an optional one is left out, so
+ * are all behind it: a text stands at one of them, not at each that it might skip to. */
 static cdz_status repeat(expression_reader *r, uint32_t min, uint32_t max)
 {
     const expression_part one = r->last;
@@ -451,8 +448,8 @@ static cdz_status repeat(expression_reader *r, uint32_t min, uint32_t max)
         const uint32_t in = cdz_chars_node(r->nfa), out = cdz_chars_node(r->nfa);
         cdz_chars_edge_add(r->nfa, in, copy.in, CDZ_CHARS_NOTHING);
         cdz_chars_edge_add(r->nfa, copy.out, out, CDZ_CHARS_NOTHING);
-        if (i >= min)
-            optional_or_endless(r, (expression_part){.in = in, .out = out}, max == UINT32_MAX);
+        if (i >= min) cdz_chars_edge_add(r->nfa, in, all.out, CDZ_CHARS_NOTHING);
+        if (i >= min && max == UINT32_MAX) cdz_chars_edge_add(r->nfa, out, in, CDZ_CHARS_NOTHING);
         cdz_chars_edge_add(r->nfa, at, in, CDZ_CHARS_NOTHING);
         at = out;
     }
@@ -618,6 +615,7 @@ static cdz_status read_all(expression_reader *r)
 {
     CDZ_TRY(open_group(r));
     while (r->pos < r->len && !r->nfa->failed) CDZ_TRY(item(r));
+    if (r->nfa->failed == CDZ_E_NOMEM) return no_memory(r);
     if (r->nfa->failed)
         return cdz_err(r->err, CDZ_E_LIMIT,
                        "%s: the pattern needs more than %d states (grammar_max_states)", r->what,
@@ -646,7 +644,9 @@ cdz_status cdz_expression_read(const char *text, size_t len, const cdz_expressio
     free(r.groups);
     if (st == CDZ_OK) {
         cdz_chars_settle(out, style->search);
-        if (out->failed)
+        if (out->failed == CDZ_E_NOMEM)
+            st = no_memory(&r);
+        else if (out->failed)
             st = cdz_err(err, CDZ_E_LIMIT, "%s: the pattern is too large (grammar_max_states)",
                          what);
     }

@@ -25,24 +25,7 @@ static void skip(cdz_bnf *b, bool newlines)
 
 static cdz_status code_point(cdz_bnf *b, uint32_t *code)
 {
-    static const char letters[] = "nrt\\\"[]", values[] = "\n\r\t\\\"[]";
-    const size_t from = b->pos;
-    if (!cdz_bnf_take(b, "\\")) {
-        const size_t size = cdz_utf8_decode(b->text + b->pos, b->len - b->pos, code);
-        b->pos += size;
-        return size ? CDZ_OK : cdz_bnf_wrong(b, from, "invalid UTF-8");
-    }
-    const int c = cdz_bnf_peek(b, 0);
-    const char *letter = c > 0 ? strchr(letters, c) : NULL;
-    b->pos++;
-    if (letter) {
-        *code = (uint8_t)values[letter - letters];
-        return CDZ_OK;
-    }
-    const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (!digits) return cdz_bnf_wrong(b, from, "unknown escape");
-    return cdz_bnf_hex(b, digits, code) ? CDZ_OK
-                                        : cdz_bnf_wrong(b, from, "expected hexadecimal digits");
+    return cdz_bnf_code(b, "nrt\\\"[]", "\n\r\t\\\"[]", code);
 }
 
 static cdz_status literal(cdz_bnf *b, cdz_bnf_part *out)
@@ -206,7 +189,8 @@ static cdz_status body(cdz_bnf *b)
         }
         if (b->net->status != CDZ_OK) break;
     }
-    if (b->n_groups > 1) return cdz_bnf_wrong(b, cdz_bnf_top(b)->pos, "a ( without )");
+    if (b->n_groups > 1 && b->net->status == CDZ_OK)
+        return cdz_bnf_wrong(b, cdz_bnf_top(b)->pos, "a ( without )");
     return CDZ_OK;
 }
 
@@ -254,7 +238,7 @@ cdz_status cdz_grammar_from_gbnf(const char *text, size_t len, const cdz_grammar
     cdz_status st = cdz_bnf_begin(&b, "GBNF", text, len, &net, options, err);
     if (st == CDZ_OK) st = read_all(&b, &root);
     cdz_bnf_free(&b);
-    if (st == CDZ_OK) return cdz_grammar_of_net(&net, root, out, err);
+    if (st == CDZ_OK) return cdz_grammar_of_net(&net, root, options, out, err);
     cdz_net_free(&net);
     return st;
 }

@@ -6,9 +6,12 @@
 
 #include "grammar/states.h"
 
-cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, cdz_grammar **out, cdz_error *err)
+cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, const cdz_grammar_options *options,
+                              cdz_grammar **out, cdz_error *err)
 {
     *out = NULL;
+    if (options && options->after && *options->after)
+        start_rule = cdz_net_after(net, options->after, options->tokenizer, start_rule);
     cdz_grammar *g = calloc(1, sizeof *g);
     cdz_status st = g ? cdz_net_finish(net, start_rule, err)
                       : cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
@@ -59,6 +62,19 @@ cdz_status cdz_grammar_trouble(const cdz_grammar *grammar, cdz_error *err)
     return cdz_err(err, grammar->states.status, "%s", grammar->states.error.text);
 }
 
+size_t cdz_grammar_forced(cdz_grammar *grammar, uint32_t state, char *out, size_t room)
+{
+    return cdz_grammar_states_forced(&grammar->states, state, out, room);
+}
+
+uint64_t cdz_grammar_bytes(const cdz_grammar *grammar)
+{
+    const cdz_net *net = &grammar->net;
+    return sizeof *grammar + (uint64_t)net->edges_cap * sizeof *net->edges +
+           net->rules_cap * sizeof *net->rules + net->n_nodes * 5ull +
+           cdz_grammar_states_bytes(&grammar->states) + cdz_grammar_masks_bytes(grammar->masks);
+}
+
 cdz_status cdz_grammar_from_choice(const char *const *texts, size_t n,
                                    const cdz_grammar_options *options, cdz_grammar **out,
                                    cdz_error *err)
@@ -70,5 +86,5 @@ cdz_status cdz_grammar_from_choice(const char *const *texts, size_t n,
         const uint32_t at = cdz_net_text(&net, net.rules[rule].start, texts[i], strlen(texts[i]));
         cdz_net_edge_add(&net, at, net.rules[rule].end, CDZ_NET_NOTHING, 0);
     }
-    return cdz_grammar_of_net(&net, rule, out, err);
+    return cdz_grammar_of_net(&net, rule, options, out, err);
 }

@@ -12,6 +12,7 @@
 #ifndef CDZ_HOST_GRAMMAR_GRAMMAR_H
 #define CDZ_HOST_GRAMMAR_GRAMMAR_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "token/tokenizer.h"
@@ -35,6 +36,7 @@ typedef struct cdz_grammar_limits {
 typedef struct cdz_grammar_options {
     cdz_grammar_limits limits;
     const cdz_tokenizer *tokenizer; /* knows tokens that a grammar names; NULL: they are refused */
+    const char *after; /* any text may come up to this one, then the language; NULL: none */
 } cdz_grammar_options;
 
 /* Compile; options may be NULL. What is not understood is refused with a sentence that names it and its place. */
@@ -58,6 +60,17 @@ uint32_t cdz_grammar_feed(cdz_grammar *grammar, uint32_t state, const char *byte
 bool cdz_grammar_accepts(cdz_grammar *grammar, uint32_t state);
 /* Why a state is dead that should not be: a limit of running was met. CDZ_OK: none was. */
 cdz_status cdz_grammar_trouble(const cdz_grammar *grammar, cdz_error *err);
+
+/* The bytes that must come after a state, at most room: as far as there is one continuation and no end. */
+size_t cdz_grammar_forced(cdz_grammar *grammar, uint32_t state, char *out, size_t room);
+uint64_t cdz_grammar_bytes(const cdz_grammar *grammar); /* of memory */
+
+/* A member of the language, drawn with a seed, which goes on; behind what out holds. CDZ_E_LIMIT: none was found. */
+cdz_status cdz_grammar_sample(cdz_grammar *grammar, uint64_t *seed, cdz_buf *out, cdz_error *err);
+/* As GBNF of the same language, behind what out holds. CDZ_E_UNSUPPORTED: GBNF cannot say it; the sentence tells what. */
+cdz_status cdz_grammar_to_gbnf(const cdz_grammar *grammar, cdz_buf *out, cdz_error *err);
+/* The compiled form as text. */
+void cdz_grammar_show(const cdz_grammar *grammar, cdz_buf *out);
 
 /* --- tokens --------------------------------------------------------------------------------------- */
 

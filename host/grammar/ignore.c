@@ -29,11 +29,11 @@ bool cdz_ignore_add_use(cdz_ignore_rules *rules, uint32_t user, uint32_t used)
 }
 
 /* Takes out, again and again, terminals that use none that is left; who stays is on a circle, or leads to one. */
-uint32_t cdz_ignore_circle(const cdz_ignore_rules *rules, uint32_t n)
+bool cdz_ignore_circle(const cdz_ignore_rules *rules, uint32_t n, uint32_t *found)
 {
     uint32_t *waits = calloc((size_t)n + 1, sizeof *waits);
-    uint32_t found = UINT32_MAX;
-    if (!waits) return UINT32_MAX;
+    *found = UINT32_MAX;
+    if (!waits) return false;
     for (uint32_t i = 0; i < rules->n_uses; i++) waits[rules->uses[i].lo]++;
     for (bool more = true; more;) {
         more = false;
@@ -48,9 +48,9 @@ uint32_t cdz_ignore_circle(const cdz_ignore_rules *rules, uint32_t n)
         }
     }
     for (uint32_t r = 0; r < n; r++)
-        if (waits[r] != UINT32_MAX) found = r;
+        if (waits[r] != UINT32_MAX) *found = r;
     free(waits);
-    return found;
+    return true;
 }
 
 /* --- doubling ---------------------------------------------------------------------------------------- */

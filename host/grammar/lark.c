@@ -7,6 +7,7 @@
 #include "grammar/bnf.h"
 #include "grammar/expression.h"
 #include "grammar/ignore.h"
+#include "grammar/schema.h"
 #include "grammar/states.h"
 
 typedef struct lark_reader {
@@ -67,24 +68,47 @@ static cdz_status as_terminal(lark_reader *l, cdz_bnf_part part, cdz_bnf_part *o
     return CDZ_OK;
 }
 
+/* A failure of a part's own reader, with the place where the part begins. */
+static cdz_status placed(const cdz_bnf *b, size_t pos, cdz_status st, const cdz_error *err)
+{
+    if (st == CDZ_E_NOMEM) return cdz_bnf_no_memory(b);
+    if (st != CDZ_OK) cdz_bnf_wrong(b, pos, err->text);
+    return st;
+}
+
+/* All texts but those of an automaton. */
+static cdz_status put_others(lark_reader *l, const cdz_chars *nfa, cdz_bnf_part part, cdz_error *err)
+{
+    cdz_chars_dfa dfa = {0};
+    CDZ_TRY(cdz_chars_determine(nfa, &dfa, err));
+    bool any = false;
+    cdz_status st = cdz_chars_complement(&dfa, err);
+    if (st == CDZ_OK) st = cdz_chars_trim(&dfa, &any, err);
+    if (any) cdz_net_dfa(l->b.net, part.in, part.out, &dfa, false);
+    cdz_chars_dfa_free(&dfa);
+    return st;
+}
+
+/* What the pattern matches; but: what it does not match. */
 static cdz_status put_pattern(lark_reader *l, const char *text, size_t len,
-                              const cdz_expression_style *style, size_t pos, cdz_bnf_part *out)
+                              const cdz_expression_style *style, bool but, size_t pos,
+                              cdz_bnf_part *out)
 {
     cdz_chars nfa;
     cdz_error err = {0};
-    const cdz_status st = cdz_expression_read(text, len, style, "regex", &nfa, &err);
-    if (st != CDZ_OK) {
-        cdz_bnf_wrong(&l->b, pos, err.text);
-        return st;
-    }
+    cdz_status st = cdz_expression_read(text, len, style, "regex", &nfa, &err);
+    if (st != CDZ_OK) return placed(&l->b, pos, st, &err);
     *out = cdz_bnf_part_new(&l->b);
-    cdz_net_chars(l->b.net, out->in, out->out, &nfa, false);
+    if (but)
+        st = put_others(l, &nfa, *out, &err);
+    else
+        cdz_net_chars(l->b.net, out->in, out->out, &nfa, false);
     cdz_chars_free(&nfa);
-    return CDZ_OK;
+    return placed(&l->b, pos, st, &err);
 }
 
-/* /regex/imslux */
-static cdz_status regex(lark_reader *l, cdz_bnf_part *out)
+/* /regex/imslux; but: what it does not match */
+static cdz_status regex(lark_reader *l, bool but, cdz_bnf_part *out)
 {
     cdz_bnf *b = &l->b;
     cdz_expression_style style = {0};
@@ -114,31 +138,15 @@ static cdz_status regex(lark_reader *l, cdz_bnf_part *out)
         return cdz_bnf_refuse(b, b->pos, "this flag of a regular expression");
     }
     cdz_status st = text.failed ? cdz_bnf_no_memory(b) : CDZ_OK;
-    if (st == CDZ_OK) st = put_pattern(l, text.data ? text.data : "", text.len, &style, from, out);
+    if (st == CDZ_OK)
+        st = put_pattern(l, text.data ? text.data : "", text.len, &style, but, from, out);
     cdz_buf_free(&text);
     return st;
 }
 
 static cdz_status code_point(cdz_bnf *b, uint32_t *code)
 {
-    static const char letters[] = "nrtfvb\\\"'/0", values[] = "\n\r\t\f\v\b\\\"'/";
-    const size_t from = b->pos;
-    if (!cdz_bnf_take(b, "\\")) {
-        const size_t size = cdz_utf8_decode(b->text + b->pos, b->len - b->pos, code);
-        b->pos += size;
-        return size ? CDZ_OK : cdz_bnf_wrong(b, from, "invalid UTF-8");
-    }
-    const int c = cdz_bnf_peek(b, 0);
-    const char *letter = c > 0 ? strchr(letters, c) : NULL;
-    b->pos++;
-    if (letter) {
-        *code = (uint8_t)values[letter - letters];
-        return CDZ_OK;
-    }
-    const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (!digits) return cdz_bnf_wrong(b, from, "unknown escape");
-    return cdz_bnf_hex(b, digits, code) ? CDZ_OK
-                                        : cdz_bnf_wrong(b, from, "expected hexadecimal digits");
+    return cdz_bnf_code(b, "nrtfvb\\\"'/0", "\n\r\t\f\v\b\\\"'/", code);
 }
 
 static void put_code(cdz_bnf *b, uint32_t from, uint32_t to, uint32_t lo, uint32_t hi, bool fold)
@@ -181,9 +189,9 @@ static cdz_status range(lark_reader *l, uint32_t lo, cdz_bnf_part *out)
     skip(b, false);
     cdz_status st = cdz_bnf_peek(b, 0) == '"' ? quoted(b, &codes) : CDZ_E_INPUT;
     const bool one = st == CDZ_OK && codes.len == sizeof(uint32_t);
-    if (!one || code_at(&codes, 0) < lo)
+    if (st != CDZ_E_NOMEM && (!one || code_at(&codes, 0) < lo))
         st = cdz_bnf_wrong(b, from, "expected \"a\"..\"z\", one character each, in order");
-    else
+    else if (st == CDZ_OK)
         put_code(b, out->in, out->out, lo, code_at(&codes, 0), false);
     cdz_buf_free(&codes);
     return st;
@@ -287,7 +295,8 @@ static cdz_status import_one(lark_reader *l)
         if (strlen(commons[i].name) != n || memcmp(commons[i].name, name, n) != 0) continue;
         const uint32_t rule = cdz_bnf_rule_named(b, as, as_len);
         if (rule == UINT32_MAX) return cdz_bnf_no_memory(b);
-        CDZ_TRY(put_pattern(l, commons[i].regex, strlen(commons[i].regex), &style, from, &part));
+        CDZ_TRY(
+            put_pattern(l, commons[i].regex, strlen(commons[i].regex), &style, false, from, &part));
         define(b, rule, part);
         return CDZ_OK;
     }
@@ -401,7 +410,43 @@ static cdz_status bracket(lark_reader *l, int c)
     return append(b, part);
 }
 
-/* What a % or @ inside a rule may mean. */
+/* Bytes of the object that stands here; 0: it has no end. */
+static size_t object_len(const char *text, size_t len)
+{
+    size_t depth = 0;
+    bool string = false;
+    for (size_t i = 0; i < len; i++) {
+        const char c = text[i];
+        if (string && c == '\\')
+            i++;
+        else if (c == '"')
+            string = !string;
+        else if (!string && c == '{')
+            depth++;
+        else if (!string && c == '}' && --depth == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
+/* %json {schema}, behind %json. */
+static cdz_status json(lark_reader *l, cdz_bnf_part *out)
+{
+    cdz_bnf *b = &l->b;
+    cdz_error err = {0};
+    uint32_t rule;
+    skip(b, true);
+    const size_t from = b->pos,
+                 n = cdz_bnf_peek(b, 0) == '{' ? object_len(b->text + from, b->len - from) : 0;
+    if (!n) return cdz_bnf_wrong(b, from, "expected a JSON Schema behind %json, an object");
+    CDZ_TRY(placed(b, from, cdz_schema_part(b->net, b->text + from, n, &rule, &err), &err));
+    b->pos += n;
+    *out = cdz_bnf_part_new(b);
+    cdz_net_edge_add(b->net, out->in, out->out, CDZ_NET_CALL, rule);
+    return CDZ_OK;
+}
+
+/* What a % or @ inside a rule may mean besides %json. */
 static cdz_status directive_inside(lark_reader *l)
 {
     cdz_bnf *b = &l->b;
@@ -409,7 +454,7 @@ static cdz_status directive_inside(lark_reader *l)
     if (b->len - b->pos >= 6 && memcmp(b->text + b->pos, "%regex", 6) == 0)
         return cdz_bnf_refuse(b, b->pos, "%regex");
     if (b->len - b->pos >= 5 && memcmp(b->text + b->pos, "%json", 5) == 0)
-        return cdz_bnf_refuse(b, b->pos, "%json");
+        return cdz_bnf_refuse(b, b->pos, "%json in a terminal");
     return cdz_bnf_wrong(b, b->pos, "unknown directive");
 }
 
@@ -420,7 +465,7 @@ static cdz_status item(lark_reader *l)
     const int c = cdz_bnf_peek(b, 0);
     switch (c) {
     case '"': CDZ_TRY(literal(l, &part)); break;
-    case '/': CDZ_TRY(regex(l, &part)); break;
+    case '/': CDZ_TRY(regex(l, false, &part)); break;
     case '<':
         if (l->in_terminal)
             return cdz_bnf_wrong(b, b->pos, "a terminal cannot hold tokens by number");
@@ -431,9 +476,17 @@ static cdz_status item(lark_reader *l)
     case ')':
     case ']': return bracket(l, c);
     case '%':
+        if (l->in_terminal || !cdz_bnf_take(b, "%json")) return directive_inside(l);
+        CDZ_TRY(json(l, &part));
+        break;
     case '@': return directive_inside(l);
     case '&': return cdz_bnf_refuse(b, b->pos, "& between terminals");
-    case '~': return cdz_bnf_refuse(b, b->pos, "~ before a terminal");
+    case '~':
+        if (cdz_bnf_peek(b, 1) != '/')
+            return cdz_bnf_refuse(b, b->pos, "~ before other than a /regex/");
+        b->pos++;
+        CDZ_TRY(regex(l, true, &part));
+        break;
     default:
         if (!name_len(b))
             return cdz_bnf_wrong(b, b->pos, "expected a text, a /regex/, a name or a group");
@@ -465,7 +518,7 @@ static cdz_status body(lark_reader *l)
         }
         if (b->net->status != CDZ_OK) break;
     }
-    if (b->n_groups > 1)
+    if (b->n_groups > 1 && b->net->status == CDZ_OK)
         return cdz_bnf_wrong(b, cdz_bnf_top(b)->pos, "a bracket that is not closed");
     return CDZ_OK;
 }
@@ -542,7 +595,8 @@ static cdz_status read_all(lark_reader *l, uint32_t *start)
     if (i == UINT32_MAX) return cdz_bnf_no_memory(b);
     if (!b->rules[i].defined) return cdz_err(b->err, CDZ_E_INPUT, "Lark: there is no rule 'start'");
     CDZ_TRY(cdz_bnf_all_defined(b));
-    const uint32_t circle = cdz_ignore_circle(&l->terminals, b->n_rules);
+    uint32_t circle;
+    if (!cdz_ignore_circle(&l->terminals, b->n_rules, &circle)) return cdz_bnf_no_memory(b);
     if (circle != UINT32_MAX)
         return cdz_bnf_wrong(b, (size_t)(b->rules[circle].name - b->text),
                              "a terminal that leads back to itself");
@@ -562,7 +616,7 @@ cdz_status cdz_grammar_from_lark(const char *text, size_t len, const cdz_grammar
     if (st == CDZ_OK) st = read_all(&l, &start);
     cdz_bnf_free(&l.b);
     cdz_ignore_free(&l.terminals);
-    if (st == CDZ_OK) return cdz_grammar_of_net(&net, start, out, err);
+    if (st == CDZ_OK) return cdz_grammar_of_net(&net, start, options, out, err);
     cdz_net_free(&net);
     return st;
 }

@@ -301,6 +301,7 @@ void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset
 
 void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json)
 {
+    if (nfa->failed == CDZ_E_NOMEM) no_memory(net);
     if (nfa->failed) {
         cdz_net_fail(net, CDZ_E_LIMIT, "a pattern needs more than %d states (grammar_max_states)",
                      CDZ_CHARS_MAX_NODES);

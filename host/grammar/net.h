@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "grammar/chars.h"
 #include "grammar/grammar.h"
+#include "token/tokenizer.h"
 
 typedef enum cdz_net_kind {
     CDZ_NET_BYTES, /* lo to hi */
@@ -88,6 +89,11 @@ void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nf
 void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *dfa, bool json);
 /* min to max of what `body` takes; the rule to call. */
 uint32_t cdz_net_repeat(cdz_net *net, uint32_t body, uint32_t min, uint32_t max);
+
+/* Any bytes up to the first `marker`, which a token of that name may stand for; then at most two newlines, and what `rule`
+ * takes. Returns the rule of it all. */
+uint32_t cdz_net_after(cdz_net *net, const char *marker, const cdz_tokenizer *tokenizer,
+                       uint32_t rule);
 
 /* Takes out what can never end, and readies the network for states. CDZ_E_INPUT: nothing is in the language. */
 cdz_status cdz_net_finish(cdz_net *net, uint32_t start_rule, cdz_error *err);

@@ -19,5 +19,5 @@ cdz_status cdz_grammar_from_regex(const char *text, size_t len, const cdz_gramma
     if (net.status == CDZ_OK)
         cdz_net_chars(&net, net.rules[rule].start, net.rules[rule].end, &nfa, false);
     cdz_chars_free(&nfa);
-    return cdz_grammar_of_net(&net, rule, out, err);
+    return cdz_grammar_of_net(&net, rule, options, out, err);
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "grammar/grow.h"
 #include "grammar/states.h"
@@ -35,7 +36,7 @@ void cdz_schema_list_free(cdz_schema_list *list)
     *list = (cdz_schema_list){0};
 }
 
-bool cdz_schema_list_copy(const cdz_schema_list *from, cdz_schema_list *to)
+static bool list_copy(const cdz_schema_list *from, cdz_schema_list *to)
 {
     *to = (cdz_schema_list){.n = from->n, .never = from->never};
     if (!from->n) return true;
@@ -80,21 +81,14 @@ static cdz_status refuse_keywords(const cdz_schema *s, const cdz_json *schema)
 
 /* --- $ref -------------------------------------------------------------------------------------------- */
 
-static int hex_of(char c)
-{
-    return c >= '0' && c <= '9'                 ? c - '0'
-           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                : -1;
-}
-
 /* One step of a JSON pointer, without its escapes, into name; returns what follows. */
 static const char *pointer_step(const char *at, char *name, size_t size)
 {
     size_t n = 0;
     for (; *at && *at != '/'; at++) {
         char c = *at;
-        if (c == '%' && hex_of(at[1]) >= 0 && hex_of(at[2]) >= 0) {
-            c = (char)(hex_of(at[1]) * 16 + hex_of(at[2]));
+        if (c == '%' && cdz_hex_digit(at[1]) >= 0 && cdz_hex_digit(at[2]) >= 0) {
+            c = (char)(cdz_hex_digit(at[1]) * 16 + cdz_hex_digit(at[2]));
             at += 2;
         }
         if (c == '~' && (at[1] == '0' || at[1] == '1')) {
@@ -332,7 +326,7 @@ uint32_t cdz_schema_byte(cdz_schema *s, uint32_t from, char byte)
 static cdz_status alternative(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
                               uint32_t bit, const cdz_json *choice, cdz_schema_list *out)
 {
-    if (!cdz_schema_list_copy(list, out)) return cdz_schema_no_memory(s);
+    if (!list_copy(list, out)) return cdz_schema_no_memory(s);
     out->at[entry].chosen |= bit;
     const cdz_status st = cdz_schema_add(s, out, choice);
     if (st != CDZ_OK) cdz_schema_list_free(out);
@@ -420,7 +414,7 @@ static cdz_status put_enum(cdz_schema *s, const cdz_schema_list *list, uint32_t 
                            const cdz_json *values, const cdz_net_rule *rule)
 {
     cdz_schema_list own;
-    if (!cdz_schema_list_copy(list, &own)) return cdz_schema_no_memory(s);
+    if (!list_copy(list, &own)) return cdz_schema_no_memory(s);
     own.at[entry].chosen |= CDZ_CHOSEN_VALUE;
     const cdz_status st = put_values(s, &own, values->items, values->len, rule);
     cdz_schema_list_free(&own);
@@ -503,29 +497,18 @@ static cdz_status compile(cdz_schema *s, uint32_t *start)
     return st;
 }
 
-cdz_status cdz_grammar_from_schema(const char *text, size_t len, const cdz_grammar_options *options,
-                                   cdz_grammar **out, cdz_error *err)
+cdz_status cdz_schema_part(cdz_net *net, const char *text, size_t len, uint32_t *rule,
+                           cdz_error *err)
 {
     static const cdz_json_limits limits = {.depth = CDZ_SCHEMA_MAX_DEPTH};
     cdz_arena arena = {0};
     cdz_json root;
-    cdz_net net;
-    cdz_schema s = {.net = &net, .root = &root, .err = err};
-    uint32_t start = 0;
-    *out = NULL;
-    cdz_net_begin(&net, options ? &options->limits : NULL);
-    cdz_status st = CDZ_OK;
-    if (len > net.limits.max_bytes)
-        st = cdz_err(err, CDZ_E_LIMIT,
-                     "the schema has %zu bytes, the limit is %u (grammar_max_bytes)", len,
-                     net.limits.max_bytes);
-    if (st == CDZ_OK) st = cdz_json_parse(text, len, "schema", &limits, &arena, &root, err);
-    if (st == CDZ_OK) st = compile(&s, &start);
+    cdz_schema s = {.net = net, .root = &root, .err = err};
+    cdz_status st = cdz_json_parse(text, len, "schema", &limits, &arena, &root, err);
+    if (st == CDZ_OK) st = compile(&s, rule);
     for (uint32_t i = 0; i < s.n_places; i++) cdz_schema_list_free(&s.places[i].list);
     free(s.places);
     free(s.table);
     cdz_arena_free(&arena);
-    if (st == CDZ_OK) return cdz_grammar_of_net(&net, start, out, err);
-    cdz_net_free(&net);
     return st;
 }

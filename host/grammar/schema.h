@@ -64,6 +64,10 @@ typedef struct cdz_text_ref {
     uint32_t len;
 } cdz_text_ref;
 
+/* A schema, as text, becomes a rule of a network. */
+cdz_status cdz_schema_part(cdz_net *net, const char *text, size_t len, uint32_t *rule,
+                           cdz_error *err);
+
 cdz_status cdz_schema_no_memory(const cdz_schema *s);
 /* A sentence that names a keyword and where it stands: by line and column. */
 cdz_status cdz_schema_wrong(const cdz_schema *s, const cdz_json *at, const char *keyword,
@@ -73,7 +77,6 @@ cdz_status cdz_schema_refuse(const cdz_schema *s, const cdz_json *at, const char
 
 /* Adds a schema and all that it leads to by $ref and allOf. */
 cdz_status cdz_schema_add(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema);
-bool cdz_schema_list_copy(const cdz_schema_list *from, cdz_schema_list *to);
 void cdz_schema_list_free(cdz_schema_list *list);
 /* The rule of a place; the list is taken over. */
 cdz_status cdz_schema_rule(cdz_schema *s, cdz_schema_list *list, uint32_t *rule);
@@ -95,7 +98,7 @@ cdz_status cdz_schema_arrays(cdz_schema *s, const cdz_schema_list *list, uint32_
 cdz_status cdz_schema_objects(cdz_schema *s, const cdz_schema_list *list, uint32_t from,
                               uint32_t to);
 
-/* schema_names.c: strings of a list, or all but those: the inside of a JSON string. names is sorted. */
+/* schema_string.c: strings of a list, or all but those: the inside of a JSON string. names is sorted. */
 cdz_status cdz_schema_names(cdz_schema *s, cdz_text_ref *names, uint32_t n, bool but, uint32_t from,
                             uint32_t to);
 /* The pattern as an automaton over the characters of a string. */
@@ -105,11 +108,9 @@ const char *cdz_schema_format(const char *name);
 
 /* schema_value.c */
 cdz_status cdz_schema_literal(cdz_schema *s, const cdz_json *value, uint32_t from, uint32_t to);
-bool cdz_schema_equal(const cdz_json *a, const cdz_json *b);
 /* Whether a value satisfies a list, told of all keywords that are not refused. */
 cdz_status cdz_schema_valid(cdz_schema *s, const cdz_schema_list *list, const cdz_json *value,
                             uint32_t depth, bool *valid);
-uint32_t cdz_schema_type_of(const cdz_json *value);
 /* schema_apart.c: whether no value satisfies both lists; true only where that is certain. */
 cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_schema_list *b,
                             bool *apart);

@@ -302,10 +302,11 @@ cdz_status cdz_schema_numbers(cdz_schema *s, const cdz_schema_list *list, bool f
                               uint32_t from, uint32_t to)
 {
     cdz_chars_dfa dfa = {0};
-    bool bounded = false;
+    bool bounded = false, any = false;
     cdz_status st = narrow_all(s, list, fractions, &dfa, &bounded);
     if (st == CDZ_OK && bounded && !fractions) st = narrow(s, "-?" WHOLE, &dfa, &bounded);
-    if (st == CDZ_OK && bounded && cdz_chars_trim(&dfa))
+    if (st == CDZ_OK && bounded) st = cdz_chars_trim(&dfa, &any, s->err);
+    if (st == CDZ_OK && any)
         cdz_net_dfa(s->net, from, to, &dfa, false);
     else if (st == CDZ_OK && !bounded)
         unbounded(s->net, fractions, from, to);

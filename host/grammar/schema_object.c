@@ -277,9 +277,11 @@ static cdz_status put_set(object_work *w, uint32_t set, uint32_t from, uint32_t 
     cdz_chars_dfa keys;
     uint32_t rule;
     CDZ_TRY(slot_names(w, &keys));
-    cdz_chars_complement(&keys);
-    cdz_status st = keys_of_set(w, set, &keys);
-    if (st == CDZ_OK && cdz_chars_trim(&keys)) {
+    bool any = false;
+    cdz_status st = cdz_chars_complement(&keys, w->s->err);
+    if (st == CDZ_OK) st = keys_of_set(w, set, &keys);
+    if (st == CDZ_OK) st = cdz_chars_trim(&keys, &any, w->s->err);
+    if (st == CDZ_OK && any) {
         const uint32_t out = cdz_net_node(w->s->net);
         st = value_rule(w, NULL, set, &rule);
         if (st == CDZ_OK) {

@@ -79,8 +79,7 @@ static cdz_status narrow(const cdz_schema *s, cdz_chars_dfa *dfa, cdz_chars_dfa 
     if (st != CDZ_OK) return st;
     cdz_chars_dfa_free(dfa);
     *dfa = both;
-    cdz_chars_trim(dfa);
-    return CDZ_OK;
+    return cdz_chars_trim(dfa, NULL, s->err);
 }
 
 static cdz_status narrow_by(const cdz_schema *s, const cdz_json *value, bool format,
@@ -144,9 +143,10 @@ static cdz_status inside(cdz_schema *s, const cdz_schema_list *list, const strin
         return CDZ_OK;
     }
     cdz_chars_dfa dfa = {0};
-    bool some = false;
-    const cdz_status st = intersect(s, list, w, &dfa, &some);
-    if (st == CDZ_OK && cdz_chars_trim(&dfa)) cdz_net_dfa(s->net, from, to, &dfa, true);
+    bool some = false, any = false;
+    cdz_status st = intersect(s, list, w, &dfa, &some);
+    if (st == CDZ_OK) st = cdz_chars_trim(&dfa, &any, s->err);
+    if (st == CDZ_OK && any) cdz_net_dfa(s->net, from, to, &dfa, true);
     if (some) cdz_chars_dfa_free(&dfa);
     return st;
 }

@@ -80,6 +80,8 @@ cdz_status cdz_schema_literal(cdz_schema *s, const cdz_json *value, uint32_t fro
 
 /* --- compared ---------------------------------------------------------------------------------------- */
 
+static bool same(const cdz_json *a, const cdz_json *b);
+
 static bool equal_objects(const cdz_json *a, const cdz_json *b)
 {
     for (uint32_t i = 0; i < a->len; i++) {
@@ -89,12 +91,12 @@ static bool equal_objects(const cdz_json *a, const cdz_json *b)
             if (b->members[k].key_len == m->key_len &&
                 memcmp(b->members[k].key, m->key, m->key_len) == 0)
                 other = &b->members[k].value;
-        if (!other || !cdz_schema_equal(&m->value, other)) return false;
+        if (!other || !same(&m->value, other)) return false;
     }
     return true;
 }
 
-bool cdz_schema_equal(const cdz_json *a, const cdz_json *b)
+static bool same(const cdz_json *a, const cdz_json *b)
 {
     double x, y;
     if (cdz_json_number(a, &x) && cdz_json_number(b, &y))
@@ -108,13 +110,13 @@ bool cdz_schema_equal(const cdz_json *a, const cdz_json *b)
     case CDZ_JSON_ARRAY:
         if (a->len != b->len) return false;
         for (uint32_t i = 0; i < a->len; i++)
-            if (!cdz_schema_equal(&a->items[i], &b->items[i])) return false;
+            if (!same(&a->items[i], &b->items[i])) return false;
         return true;
     default: return a->len == b->len && equal_objects(a, b);
     }
 }
 
-uint32_t cdz_schema_type_of(const cdz_json *value)
+static uint32_t type_of(const cdz_json *value)
 {
     switch ((cdz_json_type)value->type) {
     case CDZ_JSON_NULL: return CDZ_TYPE_NULL;
@@ -278,9 +280,9 @@ static cdz_status valid_choices(cdz_schema *s, const cdz_schema_entry *e, const 
 static bool valid_literal(const cdz_json *schema, const cdz_json *v)
 {
     const cdz_json *one = cdz_json_get(schema, "const"), *many = cdz_json_get(schema, "enum");
-    if (one && !cdz_schema_equal(one, v)) return false;
+    if (one && !same(one, v)) return false;
     bool has = !cdz_json_is(many, CDZ_JSON_ARRAY);
-    for (uint32_t i = 0; !has && i < many->len; i++) has = cdz_schema_equal(&many->items[i], v);
+    for (uint32_t i = 0; !has && i < many->len; i++) has = same(&many->items[i], v);
     return has;
 }
 
@@ -306,7 +308,7 @@ cdz_status cdz_schema_valid(cdz_schema *s, const cdz_schema_list *list, const cd
     if (depth > CDZ_SCHEMA_MAX_DEPTH)
         return cdz_err(s->err, CDZ_E_LIMIT, "the schema nests deeper than %d", CDZ_SCHEMA_MAX_DEPTH);
     CDZ_TRY(cdz_schema_types(s, list, &types));
-    *valid &= (types & cdz_schema_type_of(value)) != 0;
+    *valid &= (types & type_of(value)) != 0;
     for (uint32_t i = 0; i < list->n && *valid; i++)
         CDZ_TRY(valid_entry(s, &list->at[i], value, depth, valid));
     return CDZ_OK;

@@ -182,12 +182,26 @@ static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
     return s->config_table[slot] = s->n_configs++;
 }
 
+static void sort_items(cdz_net_item *at, uint32_t n)
+{
+    if (n > 12) {
+        qsort(at, n, sizeof *at, by_item);
+        return;
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        const cdz_net_item item = at[i];
+        uint32_t k = i;
+        for (; k && by_item(&item, &at[k - 1]) < 0; k--) at[k] = at[k - 1];
+        at[k] = item;
+    }
+}
+
 /* The configuration of the kernel items; 0: there are none. */
 static uint32_t intern(cdz_grammar_states *s)
 {
     uint32_t n = 0;
     if (s->status != CDZ_OK || !s->n_kernel) return 0;
-    if (s->n_kernel > 1) qsort(s->kernel, s->n_kernel, sizeof *s->kernel, by_item);
+    sort_items(s->kernel, s->n_kernel);
     for (uint32_t i = 0; i < s->n_kernel; i++)
         if (!i || !same_item(&s->kernel[i], &s->kernel[n - 1])) s->kernel[n++] = s->kernel[i];
     s->n_kernel = n;
@@ -357,6 +371,12 @@ static bool add_row(cdz_grammar_states *s, uint32_t config)
     return true;
 }
 
+const uint32_t *cdz_grammar_states_new_row(cdz_grammar_states *s, uint32_t config)
+{
+    if (!config || !add_row(s, config)) return NULL;
+    return s->rows + (size_t)(s->configs[config].next - 1) * s->net->n_classes;
+}
+
 uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t byte)
 {
     const uint32_t n = s->net->n_classes, class = s->net->class_of[byte];
@@ -419,6 +439,13 @@ static bool all_plain(cdz_grammar_states *s, uint32_t c, uint32_t to)
     return true;
 }
 
+/* What is kept of such a question: + 2; 0: nothing yet, 1: not one place. */
+static bool one_way(uint32_t known, uint32_t *to)
+{
+    *to = known - 2;
+    return known > 1;
+}
+
 bool cdz_grammar_states_plain(cdz_grammar_states *s, uint32_t config, uint32_t *to)
 {
     if (!s->configs[config].plain) {
@@ -426,8 +453,28 @@ bool cdz_grammar_states_plain(cdz_grammar_states *s, uint32_t config, uint32_t *
         const bool plain = all_plain(s, config, next);
         s->configs[config].plain = plain ? next + 2 : 1;
     }
-    *to = s->configs[config].plain - 2;
-    return s->configs[config].plain > 1;
+    return one_way(s->configs[config].plain, to);
+}
+
+bool cdz_grammar_states_small(cdz_grammar_states *s, uint32_t config, uint32_t *to)
+{
+    if (!s->configs[config].small) {
+        const uint32_t next = cdz_grammar_states_next(s, config, 'a');
+        const bool same = all_to(s, config, 'b', 'z', next);
+        s->configs[config].small = same ? next + 2 : 1;
+    }
+    return one_way(s->configs[config].small, to);
+}
+
+bool cdz_grammar_states_letters(cdz_grammar_states *s, uint32_t config, uint32_t *to)
+{
+    if (!s->configs[config].letters) {
+        uint32_t next;
+        const bool same =
+            cdz_grammar_states_small(s, config, &next) && all_to(s, config, 'A', 'Z', next);
+        s->configs[config].letters = same ? next + 2 : 1;
+    }
+    return one_way(s->configs[config].letters, to);
 }
 
 bool cdz_grammar_states_accepts(cdz_grammar_states *s, uint32_t config)
@@ -474,6 +521,43 @@ void cdz_grammar_states_mark_tokens(cdz_grammar_states *s, uint32_t config, uint
                     mask[id / 64] |= (uint64_t)1 << (id % 64);
         }
     }
+}
+
+/* --- forced bytes ------------------------------------------------------------------------------------------ */
+
+/* The one byte that may come after a configuration; -1: there are others, or none, or the text may end, or a token may
+ * come by its number. */
+static int only_byte(cdz_grammar_states *s, uint32_t config, uint32_t *to)
+{
+    const cdz_net *net = s->net;
+    int only = -1;
+    if (cdz_grammar_states_accepts(s, config) || s->configs[config].tokens) return -1;
+    for (uint32_t k = 0; k < net->n_classes; k++) {
+        const uint32_t end = k + 1 < net->n_classes ? net->sample[k + 1] : 256u;
+        const uint32_t next = cdz_grammar_states_next(s, config, net->sample[k]);
+        if (!next) continue;
+        if (only >= 0 || end - net->sample[k] > 1) return -1;
+        only = net->sample[k];
+        *to = next;
+    }
+    return only;
+}
+
+size_t cdz_grammar_states_forced(cdz_grammar_states *s, uint32_t config, char *out, size_t room)
+{
+    size_t n = 0;
+    for (int byte; config && n < room && (byte = only_byte(s, config, &config)) >= 0;)
+        out[n++] = (char)byte;
+    return s->status == CDZ_OK ? n : 0;
+}
+
+uint64_t cdz_grammar_states_bytes(const cdz_grammar_states *s)
+{
+    return (uint64_t)s->configs_cap * sizeof *s->configs + s->frames_cap * sizeof *s->frames +
+           s->items_cap * sizeof *s->items + s->callers_cap * sizeof *s->callers +
+           s->rows_cap * sizeof *s->rows + s->config_table_size * sizeof *s->config_table +
+           s->frame_table_size * sizeof *s->frame_table + s->work_cap * sizeof *s->work +
+           s->kernel_cap * sizeof *s->kernel + s->seen_size * sizeof *s->seen;
 }
 
 /* --- beginning, end ------------------------------------------------------------------------------------------ */

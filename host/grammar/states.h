@@ -26,8 +26,9 @@ typedef struct cdz_net_config {
     uint32_t callers, n_callers; /* who waits in it for a rule's end */
     uint32_t next;               /* row of transitions + 1 in states->rows; 0: none yet */
     uint32_t plain; /* what cdz_grammar_states_plain found, + 2; 0: nothing yet, 1: not one place */
-    bool accepts, tokens; /* tokens: some live item takes a token by its number */
-    bool closed;          /* live, callers and the two above are known */
+    uint32_t letters, small; /* the same of the letters of ASCII, and of the small ones */
+    bool accepts, tokens;    /* tokens: some live item takes a token by its number */
+    bool closed;             /* live, callers and the two above are known */
 } cdz_net_config;
 
 typedef struct cdz_grammar_states {
@@ -55,13 +56,30 @@ bool cdz_grammar_states_begin(cdz_grammar_states *states, cdz_net *net);
 void cdz_grammar_states_free(cdz_grammar_states *states);
 /* The configuration after a byte; 0: none, or trouble, which states->status tells. */
 uint32_t cdz_grammar_states_next(cdz_grammar_states *states, uint32_t config, uint8_t byte);
+/* By class of bytes: where each leads, or CDZ_STATE_UNKNOWN, which cdz_grammar_states_next finds. Lives until the next call that
+ * makes states. NULL: the configuration is dead, or there is trouble. */
+const uint32_t *cdz_grammar_states_new_row(cdz_grammar_states *states, uint32_t config);
+static inline const uint32_t *cdz_grammar_states_row(cdz_grammar_states *states, uint32_t config)
+{
+    const uint32_t row = states->configs[config].next;
+    if (!row) return cdz_grammar_states_new_row(states, config);
+    return states->rows + (size_t)(row - 1) * states->net->n_classes;
+}
 /* Whether all plain characters, those that a JSON string holds as they are (from U+0020 on, but for quote and backslash),
  * lead to one configuration (*to; 0: none may come). */
 bool cdz_grammar_states_plain(cdz_grammar_states *states, uint32_t config, uint32_t *to);
+/* The same of the letters of ASCII, and of the small ones. */
+bool cdz_grammar_states_letters(cdz_grammar_states *states, uint32_t config, uint32_t *to);
+bool cdz_grammar_states_small(cdz_grammar_states *states, uint32_t config, uint32_t *to);
 bool cdz_grammar_states_accepts(cdz_grammar_states *states, uint32_t config);
 /* After a token by its number, together with what `bytes` led to (0: nothing). */
 uint32_t cdz_grammar_states_token(cdz_grammar_states *states, uint32_t config, uint32_t id,
                                   uint32_t bytes);
+/* The bytes that must come, at most room: as long as one byte may come and the text may not end. */
+size_t cdz_grammar_states_forced(cdz_grammar_states *states, uint32_t config, char *out,
+                                 size_t room);
+/* What its arrays take. */
+uint64_t cdz_grammar_states_bytes(const cdz_grammar_states *states);
 /* Sets the bits of tokens that some item takes by number. */
 void cdz_grammar_states_mark_tokens(cdz_grammar_states *states, uint32_t config, uint64_t *mask,
                                     uint32_t n_ids);
@@ -74,7 +92,9 @@ struct cdz_grammar {
 };
 
 /* Finishes a network and makes the grammar of it; the network is taken over, whatever comes of it. */
-cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, cdz_grammar **out, cdz_error *err);
+cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, const cdz_grammar_options *options,
+                              cdz_grammar **out, cdz_error *err);
 void cdz_grammar_masks_free(struct cdz_grammar_masks *masks);
+uint64_t cdz_grammar_masks_bytes(const struct cdz_grammar_masks *masks); /* NULL: 0 */
 
 #endif

@@ -7,54 +7,72 @@
 #include "grammar/grow.h"
 #include "grammar/states.h"
 
-/* In depth-first order: what lies below a node follows it, and `past` is what comes after. */
 typedef struct cdz_vocab_node {
-    uint32_t past, ids, n_ids;
-    uint16_t depth; /* bytes on the way to it, itself included */
-    uint8_t byte;
+    uint32_t child, n_children; /* nodes of the bytes that may follow, side by side */
+    uint32_t ids, n_ids;        /* tokens that end here */
+    uint32_t ids_past;          /* behind those and the ones below */
 } cdz_vocab_node;
 
-/* A trie of some of the tokens. */
+/* A trie of some of the tokens. The bytes of brothers, which a walk looks at, lie side by side, and what lies below them
+ * behind them. */
 typedef struct cdz_vocab_trie {
-    cdz_vocab_node *nodes;
-    uint32_t n_nodes, cap;
-    uint32_t *ids; /* in the nodes' order */
-    uint32_t n_ids, n_roots;
-    uint32_t roots[256]; /* nodes of first bytes */
-    uint8_t root_bytes[256];
+    cdz_vocab_node *nodes; /* the first n_roots are those of first bytes */
+    uint8_t *bytes;        /* of the nodes */
+    uint32_t n_nodes, cap, bytes_cap, n_roots;
+    uint32_t *ids; /* of the tokens in order of their bytes */
+    uint32_t n_ids;
 } cdz_vocab_trie;
+
+/* Where a walk is among brothers, and the state before them. */
+typedef struct cdz_vocab_level {
+    uint32_t at, end, state;
+} cdz_vocab_level;
 
 enum {
     PLAIN_CHARS = 24,    /* tokens of more characters are walked */
     WORTH_KEEPING = 300, /* nodes looked at for a mask that is kept */
 };
 
+/* Parts of the vocabulary, each a trie. A token is in the last that takes it; those of letters are in the masks of the plain. */
+enum part {
+    REST,
+    PLAIN,        /* whole characters that JSON strings hold as they are */
+    LETTERS,      /* of ASCII */
+    SPACED,       /* a space and letters */
+    SMALL,        /* small letters of ASCII alone */
+    SPACED_SMALL, /* a space and these */
+    BLANK,        /* JSON's whitespace */
+    N_PARTS,
+};
+
 struct cdz_grammar_vocab {
     char *bytes;
     uint32_t *begin; /* of a token's bytes; n_ids + 1 of them */
     uint32_t n_ids, n_words, depth;
-    cdz_vocab_trie plain; /* tokens of whole characters that JSON strings hold as they are */
-    cdz_vocab_trie blank; /* tokens of JSON's whitespace */
-    cdz_vocab_trie rest;
-    uint64_t *plain_masks; /* those of at most 0, 1, 2, ... characters: n_words of each */
+    cdz_vocab_trie tries[N_PARTS];
+    uint64_t *masks[N_PARTS]; /* tokens of at most 0, 1, 2, ... characters, n_words of each; NULL: the part has none */
     int32_t *ends;
     uint32_t n_ends;
 };
 
 #define TOKEN_MAX_BYTES 4096u /* a longer one is never allowed */
 
+static void trie_free(cdz_vocab_trie *t)
+{
+    free(t->nodes);
+    free(t->bytes);
+    free(t->ids);
+}
+
 void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
 {
     if (!vocab) return;
     free(vocab->bytes);
     free(vocab->begin);
-    free(vocab->plain.nodes);
-    free(vocab->plain.ids);
-    free(vocab->blank.nodes);
-    free(vocab->blank.ids);
-    free(vocab->rest.nodes);
-    free(vocab->rest.ids);
-    free(vocab->plain_masks);
+    for (int i = 0; i < N_PARTS; i++) {
+        trie_free(&vocab->tries[i]);
+        free(vocab->masks[i]);
+    }
     free(vocab->ends);
     free(vocab);
 }
@@ -80,40 +98,74 @@ static int by_bytes(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static uint32_t shared(const sorted_token *a, const sorted_token *b)
+/* Nodes for the byte at `depth` of the tokens lo to hi, which share those before it and are longer. */
+static bool add_brothers(cdz_vocab_trie *t, const sorted_token *tokens, uint32_t lo, uint32_t hi,
+                         uint32_t depth)
 {
-    uint32_t n = 0;
-    while (n < a->len && n < b->len && a->bytes[n] == b->bytes[n]) n++;
-    return n;
+    for (uint32_t i = lo; i < hi; i++) {
+        const uint8_t byte = (uint8_t)tokens[i].bytes[depth];
+        if (i == lo || byte != t->bytes[t->n_nodes - 1]) {
+            if (!cdz_grow(&t->nodes, &t->cap, (size_t)t->n_nodes + 1, sizeof *t->nodes) ||
+                !cdz_grow(&t->bytes, &t->bytes_cap, (size_t)t->n_nodes + 1, 1))
+                return false;
+            t->bytes[t->n_nodes] = byte;
+            t->nodes[t->n_nodes++] = (cdz_vocab_node){.ids = i};
+        }
+        t->nodes[t->n_nodes - 1].ids_past = i + 1;
+    }
+    return true;
 }
 
-/* The nodes of sorted tokens, each path's nodes closed when the next token leaves it. */
+/* A node whose own tokens and children are not known yet. */
+typedef struct open_node {
+    uint32_t node, depth; /* bytes on the way to it, itself included */
+} open_node;
+
+typedef struct open_nodes {
+    open_node *at;
+    uint32_t n, cap;
+} open_nodes;
+
+/* Brothers as they are to be met: the first on top. */
+static bool push_brothers(open_nodes *open, uint32_t from, uint32_t n, uint32_t depth)
+{
+    if (!cdz_grow(&open->at, &open->cap, (size_t)open->n + n, sizeof *open->at)) return false;
+    for (uint32_t i = n; i-- > 0;) open->at[open->n++] = (open_node){from + i, depth};
+    return true;
+}
+
+static bool plant_below(cdz_vocab_trie *t, const sorted_token *tokens, open_nodes *open,
+                        uint32_t *most)
+{
+    while (open->n) {
+        const open_node one = open->at[--open->n];
+        cdz_vocab_node node = t->nodes[one.node];
+        while (node.ids + node.n_ids < node.ids_past &&
+               tokens[node.ids + node.n_ids].len == one.depth)
+            node.n_ids++;
+        node.child = t->n_nodes;
+        if (!add_brothers(t, tokens, node.ids + node.n_ids, node.ids_past, one.depth)) return false;
+        node.n_children = t->n_nodes - node.child;
+        t->nodes[one.node] = node;
+        if (one.depth > *most) *most = one.depth;
+        if (!push_brothers(open, node.child, node.n_children, one.depth + 1)) return false;
+    }
+    return true;
+}
+
+/* The trie of sorted tokens. */
 static bool plant(cdz_grammar_vocab *v, cdz_vocab_trie *t, const sorted_token *tokens, uint32_t n)
 {
-    uint32_t path[TOKEN_MAX_BYTES + 1], depth = 0;
+    open_nodes open = {0};
     t->ids = malloc(((size_t)n + 1) * sizeof *t->ids);
-    if (!t->ids) return false;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t keep = i ? shared(&tokens[i - 1], &tokens[i]) : 0;
-        while (depth > keep) t->nodes[path[depth--]].past = t->n_nodes;
-        while (depth < tokens[i].len) {
-            if (!cdz_grow(&t->nodes, &t->cap, (size_t)t->n_nodes + 1, sizeof *t->nodes))
-                return false;
-            t->nodes[t->n_nodes] = (cdz_vocab_node){
-                .byte = (uint8_t)tokens[i].bytes[depth], .depth = (uint16_t)(depth + 1), .ids = i};
-            if (!depth) {
-                t->root_bytes[t->n_roots] = (uint8_t)tokens[i].bytes[0];
-                t->roots[t->n_roots++] = t->n_nodes;
-            }
-            path[++depth] = t->n_nodes++;
-        }
-        t->nodes[path[depth]].n_ids++;
-        t->ids[i] = tokens[i].id;
-        if (depth > v->depth) v->depth = depth;
-    }
-    while (depth > 0) t->nodes[path[depth--]].past = t->n_nodes;
+    if (!t->ids || !add_brothers(t, tokens, 0, n, 0)) return false;
+    for (uint32_t i = 0; i < n; i++) t->ids[i] = tokens[i].id;
     t->n_ids = n;
-    return true;
+    t->n_roots = t->n_nodes;
+    const bool fine =
+        push_brothers(&open, 0, t->n_roots, 1) && plant_below(t, tokens, &open, &v->depth);
+    free(open.at);
+    return fine;
 }
 
 /* The characters of a token that is plain; 0: it is not, or has too many. */
@@ -138,30 +190,67 @@ static bool is_blank(const sorted_token *t)
     return true;
 }
 
-/* Cuts the sorted tokens into plain ones, blank ones and the rest, all still sorted. A plain blank one is among the blank ones,
- * and in the masks of the plain. */
-static bool part(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
+/* Letters, which are small ones with `bits` set in each byte. */
+static bool is_letters(const char *bytes, uint32_t n, int bits)
 {
-    sorted_token *parts[3];
-    uint32_t lens[3] = {0};
+    for (uint32_t i = 0; i < n; i++)
+        if ((bytes[i] | bits) < 'a' || (bytes[i] | bits) > 'z') return false;
+    return n > 0;
+}
+
+static enum part part_of(const sorted_token *t, uint32_t chars)
+{
+    if (is_blank(t)) return BLANK;
+    if (!chars) return REST;
+    const uint32_t space = t->bytes[0] == ' ';
+    if (is_letters(t->bytes + space, t->len - space, 0)) return space ? SPACED_SMALL : SMALL;
+    if (is_letters(t->bytes + space, t->len - space, 32)) return space ? SPACED : LETTERS;
+    return PLAIN;
+}
+
+static bool is_spaced(enum part part)
+{
+    return part == SPACED || part == SPACED_SMALL;
+}
+
+/* In the masks of a part for `chars` characters and more. */
+static void set_from(cdz_grammar_vocab *v, enum part part, uint32_t chars, uint32_t id)
+{
+    for (uint32_t k = chars; k <= PLAIN_CHARS; k++)
+        set_bit(v->masks[part] + (size_t)k * v->n_words, id);
+}
+
+static bool masks_new(cdz_grammar_vocab *v)
+{
     bool fine = true;
-    for (uint32_t i = 0; i < 3; i++) {
+    for (int i = PLAIN; i < BLANK; i++) {
+        v->masks[i] = calloc((size_t)(PLAIN_CHARS + 1) * (v->n_words + 1), sizeof **v->masks);
+        fine &= v->masks[i] != NULL;
+    }
+    return fine;
+}
+
+/* Cuts the sorted tokens into parts, all still sorted. */
+static bool cut(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
+{
+    sorted_token *parts[N_PARTS];
+    uint32_t lens[N_PARTS] = {0};
+    bool fine = masks_new(v);
+    for (int i = 0; i < N_PARTS; i++) {
         parts[i] = malloc(((size_t)n + 1) * sizeof **parts);
         fine &= parts[i] != NULL;
     }
-    v->plain_masks = calloc((size_t)(PLAIN_CHARS + 1) * (v->n_words + 1), sizeof *v->plain_masks);
-    fine &= v->plain_masks != NULL;
     for (uint32_t i = 0; fine && i < n; i++) {
-        const uint32_t chars = plain_chars(&tokens[i]), to = is_blank(&tokens[i]) ? 1
-                                                             : chars              ? 0
-                                                                                  : 2;
-        parts[to][lens[to]++] = tokens[i];
-        for (uint32_t k = chars; chars && k <= PLAIN_CHARS; k++)
-            set_bit(v->plain_masks + (size_t)k * v->n_words, tokens[i].id);
+        const uint32_t chars = plain_chars(&tokens[i]);
+        const enum part part = part_of(&tokens[i], chars);
+        parts[part][lens[part]++] = tokens[i];
+        if (chars) set_from(v, PLAIN, chars, tokens[i].id);
+        if (part > PLAIN && part < BLANK) set_from(v, part, chars - is_spaced(part), tokens[i].id);
     }
-    fine = fine && plant(v, &v->plain, parts[0], lens[0]) &&
-           plant(v, &v->blank, parts[1], lens[1]) && plant(v, &v->rest, parts[2], lens[2]);
-    for (uint32_t i = 0; i < 3; i++) free(parts[i]);
+    for (int i = 0; i < N_PARTS; i++) {
+        fine = fine && plant(v, &v->tries[i], parts[i], lens[i]);
+        free(parts[i]);
+    }
     return fine;
 }
 
@@ -175,7 +264,7 @@ static bool build(cdz_grammar_vocab *v)
             tokens[n++] = (sorted_token){v->bytes + v->begin[id], len, id};
     }
     if (tokens) qsort(tokens, n, sizeof *tokens, by_bytes);
-    const bool fine = tokens && part(v, tokens, n);
+    const bool fine = tokens && cut(v, tokens, n);
     free(tokens);
     return fine;
 }
@@ -258,8 +347,8 @@ typedef struct cdz_grammar_masks {
     uint64_t *bits; /* n_words of each, n of them */
     uint32_t *of;   /* by state: mask + 1 */
     uint32_t of_cap, n, cap;
-    uint32_t *path;    /* states by depth */
-    uint64_t *scratch; /* the mask computed last */
+    cdz_vocab_level *path; /* by depth */
+    uint64_t *scratch;     /* the mask computed last */
 } cdz_grammar_masks;
 
 void cdz_grammar_masks_free(cdz_grammar_masks *m)
@@ -272,47 +361,54 @@ void cdz_grammar_masks_free(cdz_grammar_masks *m)
     free(m);
 }
 
-/* Below a node of plain tokens, in a state that every plain character leads back to, all of them are allowed. */
-static uint32_t take_all(const cdz_vocab_trie *t, const cdz_vocab_node *node, uint64_t *mask)
+uint64_t cdz_grammar_masks_bytes(const cdz_grammar_masks *m)
 {
-    const uint32_t end = node->past < t->n_nodes ? t->nodes[node->past].ids : t->n_ids;
-    for (uint32_t k = node->ids; k < end; k++) set_bit(mask, t->ids[k]);
-    return node->past;
+    if (!m) return 0;
+    return sizeof *m + ((uint64_t)m->cap + 1) * m->vocab->n_words * sizeof *m->bits +
+           (uint64_t)m->of_cap * sizeof *m->of;
 }
 
-/* From a first byte's node on, all that lies below it. */
-static uint32_t walk_root(cdz_grammar_states *s, const cdz_vocab_trie *t, uint32_t root,
-                          uint32_t *path, bool plain, uint64_t *mask)
+static void take_ids(const cdz_vocab_trie *t, uint32_t from, uint32_t past, uint64_t *mask)
 {
-    const cdz_vocab_node *nodes = t->nodes;
-    uint32_t back, n = 0;
-    for (uint32_t i = root; i < nodes[root].past; n++) {
-        const cdz_vocab_node *node = &nodes[i];
-        const uint32_t to = cdz_grammar_states_next(s, path[node->depth - 1], node->byte);
-        if (!to) {
-            i = node->past;
-        } else if (plain && node->past > i + 1 && cdz_grammar_states_plain(s, to, &back) &&
-                   back == to) {
-            i = take_all(t, node, mask);
-        } else {
-            path[node->depth] = to;
-            for (uint32_t k = node->ids; k < node->ids + node->n_ids; k++) set_bit(mask, t->ids[k]);
-            i++;
-        }
+    for (uint32_t k = from; k < past; k++) set_bit(mask, t->ids[k]);
+}
+
+/* The next brother that may come, whose state goes to *to; false: there is none. */
+static bool next_brother(cdz_grammar_states *s, const cdz_vocab_trie *t, cdz_vocab_level *l,
+                         uint32_t *to)
+{
+    const uint32_t *row = cdz_grammar_states_row(s, l->state);
+    for (; row && l->at < l->end; l->at++) {
+        *to = row[s->net->class_of[t->bytes[l->at]]];
+        if (!*to) continue;
+        if (*to != CDZ_STATE_UNKNOWN) return true;
+        *to = cdz_grammar_states_next(s, l->state, t->bytes[l->at]);
+        if (*to) return true;
+        row = cdz_grammar_states_row(s, l->state);
     }
-    return n;
+    return false;
 }
 
-/* Returns how many nodes were looked at. */
-static uint32_t walk(cdz_grammar_states *s, const cdz_vocab_trie *t, uint32_t state, uint32_t *path,
-                     bool plain, uint64_t *mask)
+/* Marks the tokens that may come. plain: the trie holds plain tokens alone, so that in a state which every plain character leads
+ * back to all below a node may come. Returns how many nodes were looked at. */
+static uint32_t walk(cdz_grammar_states *s, const cdz_vocab_trie *t, uint32_t state,
+                     cdz_vocab_level *path, bool plain, uint64_t *mask)
 {
-    uint32_t n = 0;
-    path[0] = state;
-    for (uint32_t r = 0; r < t->n_roots; r++)
-        if (cdz_grammar_states_next(s, state, t->root_bytes[r]))
-            n += walk_root(s, t, t->roots[r], path, plain, mask);
-    return n;
+    uint32_t to, back, n = 0, depth = 0;
+    path[0] = (cdz_vocab_level){0, t->n_roots, state};
+    for (;;) {
+        if (!next_brother(s, t, &path[depth], &to)) {
+            if (!depth--) return n;
+            continue;
+        }
+        const cdz_vocab_node *node = &t->nodes[path[depth].at++];
+        n += 1 + node->n_children;
+        const bool all =
+            plain && node->n_children && cdz_grammar_states_plain(s, to, &back) && back == to;
+        take_ids(t, node->ids, all ? node->ids_past : node->ids + node->n_ids, mask);
+        if (!all && node->n_children)
+            path[++depth] = (cdz_vocab_level){node->child, node->child + node->n_children, to};
+    }
 }
 
 /* Whitespace leads to one state that it leads back to, or to none. */
@@ -328,25 +424,44 @@ static bool blank_is_free(cdz_grammar_states *s, uint32_t state)
 }
 
 static uint32_t walk_blank(cdz_grammar_states *s, const cdz_grammar_vocab *v, uint32_t state,
-                           uint32_t *path, uint64_t *mask)
+                           cdz_vocab_level *path, uint64_t *mask)
 {
-    if (!blank_is_free(s, state)) return walk(s, &v->blank, state, path, false, mask);
+    const cdz_vocab_trie *blank = &v->tries[BLANK];
+    if (!blank_is_free(s, state)) return walk(s, blank, state, path, false, mask);
     if (!cdz_grammar_states_next(s, state, ' ')) return 0;
-    for (uint32_t k = 0; k < v->blank.n_ids; k++) set_bit(mask, v->blank.ids[k]);
+    take_ids(blank, 0, blank->n_ids, mask);
     return 0;
 }
 
-/* How many plain characters may come, whichever they are, up to PLAIN_CHARS; false: it depends on which. */
-static bool count_plain(cdz_grammar_states *s, uint32_t state, uint32_t *n)
+/* Whether all characters of a kind lead to one configuration. */
+typedef bool same_way(cdz_grammar_states *s, uint32_t config, uint32_t *to);
+
+/* How many characters of a kind may come, whichever they are, up to PLAIN_CHARS; false: it depends on which. */
+static bool count(cdz_grammar_states *s, uint32_t state, same_way *same, uint32_t *n)
 {
     uint32_t to;
     for (*n = 0; *n < PLAIN_CHARS; ++*n) {
-        if (!cdz_grammar_states_plain(s, state, &to)) return false;
+        if (!same(s, state, &to)) return false;
         if (!to) return true;
         if (to == state) *n = PLAIN_CHARS - 1;
         state = to;
     }
     return true;
+}
+
+/* A part of letters: after a state, or for those with a space in front after the state behind that. */
+static uint32_t take_letters(cdz_grammar_states *s, const cdz_grammar_vocab *v, enum part part,
+                             uint32_t state, cdz_vocab_level *path, uint64_t *bits)
+{
+    same_way *const same = part == SMALL || part == SPACED_SMALL ? cdz_grammar_states_small
+                                                                 : cdz_grammar_states_letters;
+    const uint32_t from = is_spaced(part) ? cdz_grammar_states_next(s, state, ' ') : state;
+    uint32_t n;
+    if (!from) return 0;
+    if (!count(s, from, same, &n)) return walk(s, &v->tries[part], state, path, true, bits);
+    const uint64_t *mask = v->masks[part] + (size_t)n * v->n_words;
+    for (uint32_t w = 0; n && w < v->n_words; w++) bits[w] |= mask[w];
+    return n ? WORTH_KEEPING : 0;
 }
 
 /* A place for the mask of each state up to one. */
@@ -391,17 +506,22 @@ static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
 }
 
 /* The mask of a state into bits; returns what it took, in nodes. */
-static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state, uint32_t *path,
-                        uint64_t *bits)
+static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
+                        cdz_vocab_level *path, uint64_t *bits)
 {
+    cdz_grammar_states *s = &g->states;
     uint32_t n_plain = 0, work = 0;
-    const bool counted = state && count_plain(&g->states, state, &n_plain);
-    memcpy(bits, v->plain_masks + (counted ? (size_t)n_plain * v->n_words : 0),
-           v->n_words * sizeof *bits);
+    const bool counted = state && count(s, state, cdz_grammar_states_plain, &n_plain);
+    if (n_plain && counted)
+        memcpy(bits, v->masks[PLAIN] + (size_t)n_plain * v->n_words, v->n_words * sizeof *bits);
+    else
+        memset(bits, 0, v->n_words * sizeof *bits);
     if (!state) return 0;
-    if (!counted) work += walk(&g->states, &v->plain, state, path, true, bits);
-    work += walk_blank(&g->states, v, state, path, bits);
-    work += walk(&g->states, &v->rest, state, path, false, bits);
+    for (enum part p = LETTERS; !counted && p < BLANK; p++)
+        work += take_letters(s, v, p, state, path, bits);
+    if (!counted) work += walk(s, &v->tries[PLAIN], state, path, true, bits);
+    work += walk_blank(s, v, state, path, bits);
+    work += walk(s, &v->tries[REST], state, path, false, bits);
     cdz_grammar_states_mark_tokens(&g->states, state, bits, v->n_ids);
     for (uint32_t i = 0; cdz_grammar_states_accepts(&g->states, state) && i < v->n_ends; i++)
         set_bit(bits, (uint32_t)v->ends[i]);

@@ -52,7 +52,7 @@ static bool config(question *q)
     memset(&value, 0, sizeof value);
     const char *name = cdz_take_text(q->in, &q->arena);
     const uint32_t type = cdz_take_u32(q->in);
-    if (!name || !cdz_taken_whole(q->in)) return false;
+    if (!name || type == 0 || !cdz_taken_whole(q->in)) return false;
     const cdz_status st = q->step->host->config(q->step, name, (cdz_param_type)type, &value);
     cdz_put_u32(q->out, st);
     if (st == CDZ_OK) cdz_put_value(q->out, (cdz_param_type)type, &value);

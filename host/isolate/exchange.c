@@ -147,7 +147,7 @@ cdz_status cdz_exchange_close(cdz_exchange *x, bool well)
 
 /* --- sessions --------------------------------------------------------------------------------------------------- */
 
-void cdz_session_free(cdz_isolate_session *session)
+void cdz_isolate_session_free(cdz_isolate_session *session)
 {
     for (uint32_t i = 0; i < session->n_told; i++) free(session->told[i].ids);
     free(session->told);

@@ -45,6 +45,6 @@ cdz_status cdz_exchange_close(cdz_exchange *x, bool well);
  * it is no question, or asks for what there is not or for too much (protocol.h). */
 bool cdz_isolate_answer(cdz_exchange *x, uint32_t kind, cdz_wire_out *out);
 
-void cdz_session_free(cdz_isolate_session *session);
+void cdz_isolate_session_free(cdz_isolate_session *session);
 
 #endif

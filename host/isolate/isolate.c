@@ -1,4 +1,8 @@
-/* isolate.c - opening a file in a process of its own, and keeping one there. */
+/* isolate.c - opening a file in a process of its own, and keeping one there.
+ *
+ * Owns: the file's private copy, its present process, and the book of crashes, by which a new request waits before the next
+ * start. Not: calls (exchange.c), starting and ending (peer.c). Invariant: every process says of the file what the first
+ * one said. Under the isolate's lock, but for guards. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* peer.c - a plugin's process from outside: what it is given, whose turn it is, how it ends. */
+/* peer.c - a plugin's process from outside: what it is given, whose turn it is, how it ends.
+ *
+ * Owns: the pid, the mapping, and a pipe whose closing ends the process, whatever ends this program. Not: what is said
+ * (exchange.c). Invariant: whose turn it is, is known by a count of our own; the mapping's is only compared with it. */
 #include "isolate/peer.h"
 
 #include <errno.h>

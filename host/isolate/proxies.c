@@ -1,4 +1,7 @@
-/* proxies.c - the functions of an isolated plugin's descriptor: each is a call to its process. */
+/* proxies.c - the functions of an isolated plugin's descriptor: each is a call to its process.
+ *
+ * Owns: a session for each step that was begun. Not: the way there and back (exchange.c), what is believed of an answer
+ * (answers.c). To the engine they are functions as any other's, and go through the same door. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +95,7 @@ static cdz_status begin_with(cdz_decoder *dec, const cdz_step *step, void **shar
     if (status == CDZ_OK)
         *shared = session;
     else
-        cdz_session_free(session);
+        cdz_isolate_session_free(session);
     return status;
 }
 
@@ -115,7 +118,7 @@ static void end(const cdz_step *step)
         if (well) isolate->crashes = 0;
         (void)cdz_exchange_close(&x, well);
     }
-    cdz_session_free(x.session);
+    cdz_isolate_session_free(x.session);
 }
 
 /* --- processors ------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,7 @@
-/* wire.c - putting and taking, each with its length checked. */
+/* wire.c - putting and taking, each with its length checked.
+ *
+ * Owns nothing: a writer has a room, a reader a copy. Invariant: neither goes past its end, whatever the bytes say; a reader
+ * that ran short stays bad, so that one look at the end is enough. */
 #include "isolate/wire.h"
 
 #include <string.h>

@@ -91,28 +91,92 @@ static cdz_status read_head_dim(const cdz_keys *k, cdz_arch *a)
     return CDZ_OK;
 }
 
+/* The sizes of latent attention. To the rest it is one head of what is kept. */
+static cdz_status read_latent(const cdz_keys *k, cdz_arch *a)
+{
+    const uint32_t kv_rank = 512, plain = 128, rotated = 64, value = 128;
+    cdz_latent *l = &a->latent;
+    CDZ_TRY(cdz_key_size(k, "kv_lora_rank", &kv_rank, MAX_HEAD_DIM, &l->kv_rank));
+    if (!cdz_key_is_null(k, "q_lora_rank"))
+        CDZ_TRY(cdz_key_count(k, "q_lora_rank", 1536, MAX_WIDTH, &l->q_rank));
+    CDZ_TRY(cdz_key_size(k, "qk_nope_head_dim", &plain, MAX_HEAD_DIM, &l->plain));
+    CDZ_TRY(cdz_key_size(k, "qk_rope_head_dim", &rotated, MAX_HEAD_DIM, &l->rotated));
+    CDZ_TRY(cdz_key_size(k, "v_head_dim", &value, MAX_HEAD_DIM, &l->value));
+    a->n_kv_heads = 1;
+    a->head_dim = l->kv_rank + l->rotated;
+    if (l->rotated % 2)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: qk_rope_head_dim %u is odd; rotary positions need an even one", k->path,
+                       (unsigned)l->rotated);
+    return CDZ_OK;
+}
+
 static cdz_status read_heads(const cdz_keys *k, cdz_arch *a)
 {
+    if (!a->keys->heads) return CDZ_OK; /* no attention */
     CDZ_TRY(cdz_key_size(k, a->keys->heads, NULL, MAX_HEADS, &a->n_heads));
+    if (a->family->latent) return read_latent(k, a);
+    const char *key = a->family->layout_keys ? "num_kv_heads" : "num_key_value_heads";
     uint32_t n_kv = a->family->n_kv_heads ? a->family->n_kv_heads : a->n_heads;
-    if (cdz_key_is_null(k, "num_key_value_heads")) n_kv = a->n_heads;
-    CDZ_TRY(cdz_key_size(k, "num_key_value_heads", &n_kv, MAX_HEADS, &a->n_kv_heads));
+    if (cdz_key_is_null(k, key)) n_kv = a->n_heads;
+    CDZ_TRY(cdz_key_size(k, key, &n_kv, MAX_HEADS, &a->n_kv_heads));
+    if (a->family->layout_keys) CDZ_TRY(cdz_arch_read_layout(k, a));
     if (a->n_heads % a->n_kv_heads)
-        return cdz_err(k->err, CDZ_E_INPUT, "%s: %s %u is not a multiple of num_key_value_heads %u",
-                       k->path, a->keys->heads, (unsigned)a->n_heads, (unsigned)a->n_kv_heads);
+        return cdz_err(k->err, CDZ_E_INPUT, "%s: %s %u is not a multiple of %s %u", k->path,
+                       a->keys->heads, (unsigned)a->n_heads, key, (unsigned)a->n_kv_heads);
+    if (a->family->fused == CDZ_FUSED_QUARTERS && a->n_heads % 4)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: %s %u is not supported for %s; expected a multiple of 4", k->path,
+                       a->keys->heads, (unsigned)a->n_heads, a->model_type);
     return read_head_dim(k, a);
+}
+
+/* lfm2's feed-forwards are two thirds as wide as it is said, times a factor, rounded up. */
+static cdz_status adjust_inner(const cdz_keys *k, cdz_arch *a)
+{
+    const uint32_t usual = 256;
+    bool adjusts;
+    double factor;
+    uint32_t multiple;
+    CDZ_TRY(cdz_key_bool(k, "block_auto_adjust_ff_dim", true, &adjusts));
+    CDZ_TRY(cdz_key_real(k, "block_ffn_dim_multiplier", 1, 1e-3, 1e3, &factor));
+    CDZ_TRY(cdz_key_size(k, "block_multiple_of", &usual, MAX_WIDTH, &multiple));
+    if (!adjusts) return CDZ_OK;
+    const uint64_t two_thirds = 2 * (uint64_t)a->intermediate / 3;
+    const uint64_t inner = (uint64_t)(factor * (double)two_thirds);
+    const uint64_t rounded = (inner + multiple - 1) / multiple * multiple;
+    if (rounded == 0 || rounded > MAX_WIDTH)
+        return cdz_err(k->err, CDZ_E_INPUT,
+                       "%s: block_ffn_dim_multiplier and block_multiple_of make feed-forwards "
+                       "%llu wide, expected 1 to %d",
+                       k->path, (unsigned long long)rounded, MAX_WIDTH);
+    a->intermediate = (uint32_t)rounded;
+    return CDZ_OK;
+}
+
+static cdz_status read_inner(const cdz_keys *k, cdz_arch *a)
+{
+    const uint32_t four_times = a->hidden * 4; /* n_inner may be left out */
+    const char *key = a->keys->intermediate;
+    if (!key) return CDZ_OK;
+    if (a->family->adjusts_inner && cdz_key(k, "block_ff_dim")) key = "block_ff_dim";
+    if (a->family->streams && cdz_json_is(cdz_key(k, key), CDZ_JSON_ARRAY))
+        return cdz_arch_read_inner_list(k, key, a);
+    CDZ_TRY(cdz_key_size(k, key, a->family->inner_four ? &four_times : NULL, MAX_WIDTH,
+                         &a->intermediate));
+    return a->family->adjusts_inner ? adjust_inner(k, a) : CDZ_OK;
 }
 
 static cdz_status read_sizes(const cdz_keys *k, cdz_arch *a)
 {
     const cdz_key_names *keys = a->keys;
     CDZ_TRY(cdz_key_size(k, keys->hidden, NULL, MAX_WIDTH, &a->hidden));
-    const uint32_t four_times = a->hidden * 4; /* n_inner may be left out */
-    CDZ_TRY(cdz_key_size(k, keys->intermediate, a->family->inner_four ? &four_times : NULL,
-                         MAX_WIDTH, &a->intermediate));
+    CDZ_TRY(read_inner(k, a));
     /* As many as the encoder has, unless it is said (t5). */
     const uint32_t *as_encoder = a->encoder && a->family->t5_rules ? &a->encoder->n_layers : NULL;
-    CDZ_TRY(cdz_key_size(k, keys->layers, as_encoder, MAX_LAYERS, &a->n_layers));
+    CDZ_TRY(cdz_recurrent_count(k, a, &a->n_layers));
+    if (a->n_layers == 0)
+        CDZ_TRY(cdz_key_size(k, keys->layers, as_encoder, MAX_LAYERS, &a->n_layers));
     CDZ_TRY(cdz_key_size(k, "vocab_size", NULL, MAX_WIDTH, &a->n_vocab));
     if (keys->vocab) CDZ_TRY(cdz_key_size(k, keys->vocab, &a->n_vocab, MAX_WIDTH, &a->n_vocab));
     if (keys->context)
@@ -275,8 +339,9 @@ static cdz_status read_biases(const cdz_keys *k, cdz_arch *a)
     if (rule == CDZ_BIAS_QKV_NAMED)
         CDZ_TRY(cdz_key_bool(k, "qkv_bias", a->family->bias, &a->qkv_bias));
     if (rule == CDZ_BIAS_APART) CDZ_TRY(cdz_key_bool(k, "attention_out_bias", false, &a->o_bias));
-    if (rule == CDZ_BIAS_USE) {
-        CDZ_TRY(cdz_key_bool(k, "use_bias", a->family->bias, &a->qkv_bias));
+    if (rule == CDZ_BIAS_USE || rule == CDZ_BIAS_NAMED) {
+        const char *key = rule == CDZ_BIAS_USE ? "use_bias" : "bias";
+        CDZ_TRY(cdz_key_bool(k, key, a->family->bias, &a->qkv_bias));
         a->o_bias = a->mlp_bias = a->qkv_bias;
     }
     const bool mlp_key = rule == CDZ_BIAS_BY_KEY || rule == CDZ_BIAS_APART;
@@ -292,7 +357,8 @@ cdz_status cdz_arch_read_activation(const cdz_keys *k, const char *key, const cd
     } known[] = {{"silu", CDZ_ACT_SILU},           {"swish", CDZ_ACT_SILU},
                  {"gelu", CDZ_ACT_GELU},           {"gelu_new", CDZ_ACT_GELU_TANH},
                  {"gelu_fast", CDZ_ACT_GELU_TANH}, {"gelu_pytorch_tanh", CDZ_ACT_GELU_TANH},
-                 {"relu", CDZ_ACT_RELU},           {"relu2", CDZ_ACT_RELU2}};
+                 {"relu", CDZ_ACT_RELU},           {"relu2", CDZ_ACT_RELU2},
+                 {"xielu", CDZ_ACT_XIELU}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (given ? cdz_json_eq(given, known[i].name) : strcmp(usual, known[i].name) == 0) {
             *out = known[i].activation;
@@ -314,7 +380,15 @@ static cdz_status read_activation(const cdz_keys *k, cdz_arch *a)
     const char *key = a->keys->activation;
     const char *usual = a->family->activation ? a->family->activation : "silu";
     if (a->family->t5_rules) return CDZ_OK; /* pair.c */
-    CDZ_TRY(cdz_arch_read_activation(k, key, cdz_key(k, key), usual, &a->activation));
+    if (a->family->clamped) {
+        a->activation = CDZ_ACT_CLAMPED;
+        return CDZ_OK;
+    }
+    const cdz_json *given = key ? cdz_key(k, key) : NULL;
+    CDZ_TRY(cdz_arch_read_activation(k, key, given, usual, &a->activation));
+    if (a->activation == CDZ_ACT_XIELU && !a->names[CDZ_PART_XIELU])
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s xielu is not supported for %s", k->path,
+                       key, a->model_type);
     const bool gated =
         a->names[CDZ_PART_GATE] || a->names[CDZ_PART_GATE_UP] || a->names[CDZ_PART_EXPERT_GATE];
     if (a->activation == CDZ_ACT_RELU2 && gated)
@@ -350,7 +424,8 @@ static cdz_status read_multipliers(const cdz_keys *k, cdz_arch *a)
 /* What attention multiplies its scores by, and what it draws them into. */
 static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
 {
-    double divisor = a->head_dim;
+    const cdz_latent *l = &a->latent;
+    double divisor = l->kv_rank ? l->plain + l->rotated : a->head_dim ? a->head_dim : 1;
     bool scaled = true;
     if (a->family->query_scalar)
         CDZ_TRY(
@@ -361,6 +436,7 @@ static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
     }
     a->attention_scale = scaled && !a->family->unscaled ? (float)(1.0 / sqrt(divisor)) : 1.0f;
     if (a->family->multipliers) CDZ_TRY(read_multipliers(k, a));
+    if (a->family->alibi == CDZ_ALIBI_ATTN_CONFIG) CDZ_TRY(cdz_arch_read_attn_config(k, a));
     if (a->family->logit_scale != 0) {
         double scale;
         CDZ_TRY(cdz_key_real(k, "logit_scale", a->family->logit_scale, -1e9, 1e9, &scale));
@@ -371,16 +447,22 @@ static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
     return read_cap(k, "final_logit_softcapping", a->family->final_cap, &a->final_cap);
 }
 
+static bool reads_parallel(const cdz_family *f)
+{
+    return f->parallel == CDZ_PARALLEL_UNLESS_SAID || f->parallel == CDZ_PARALLEL_IF_SAID;
+}
+
 /* What some configurations turn on and the block does not do. */
 static cdz_status refuse_modes(const cdz_keys *k, const cdz_family *f)
 {
     static const char *const modes[] = {"add_cross_attention", "use_bidirectional_attention",
                                         "qk_layernorm", "use_qk_norm", "use_parallel_residual"};
-    const size_t n =
-        sizeof modes / sizeof *modes - f->parallel; /* the last one by families that can */
+    /* The last one by families that can. */
+    const size_t n = sizeof modes / sizeof *modes - reads_parallel(f);
     for (size_t i = 0; i < n; i++) {
         bool on;
-        if (strcmp(modes[i], "qk_layernorm") == 0 && f->qk_norm != CDZ_QK_NONE) continue;
+        if (strcmp(modes[i], "qk_layernorm") == 0 && f->qk_norm != CDZ_QK_NONE)
+            continue; /* read_qk_norm, or `only` */
         if (strcmp(modes[i], "use_qk_norm") == 0 && (f->qk_norm_key || f->qk_norm_bare)) continue;
         CDZ_TRY(cdz_key_bool(k, modes[i], false, &on));
         if (on)
@@ -416,7 +498,8 @@ static cdz_status read_qk_norm(const cdz_keys *k, cdz_arch *a)
 {
     bool on = true;
     const bool bare = a->family->qk_norm_bare;
-    if (a->family->qk_norm_key || bare) CDZ_TRY(cdz_key_bool(k, "use_qk_norm", bare, &on));
+    if (bare) CDZ_TRY(cdz_key_bool(k, "use_qk_norm", true, &on));
+    if (a->family->qk_norm_key) CDZ_TRY(cdz_key_bool(k, a->family->qk_norm_key, false, &on));
     a->qk_norm = on ? a->family->qk_norm : CDZ_QK_NONE;
     a->qk_norm_last = a->family->qk_norm_last;
     return CDZ_OK;
@@ -430,7 +513,7 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->norm_eps = (float)eps;
     a->norm = f->norm;
     a->norm_offset = f->norm_offset;
-    a->parallel_residual = f->one_norm;
+    if (!f->layout_keys) a->parallel_residual = a->one_norm = f->parallel == CDZ_PARALLEL_ONE_NORM;
     a->residual_scale = 1;
     a->fused = f->fused;
     a->conv1d = f->conv1d;
@@ -445,8 +528,13 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     CDZ_TRY(read_activation(k, a));
     CDZ_TRY(read_biases(k, a));
     CDZ_TRY(read_scores(k, a));
-    if (f->parallel) CDZ_TRY(cdz_key_bool(k, "use_parallel_residual", true, &a->parallel_residual));
-    return cdz_key_bool(k, "tie_word_embeddings", f->tied, &a->tied);
+    if (reads_parallel(f))
+        CDZ_TRY(cdz_key_bool(k, "use_parallel_residual", f->parallel == CDZ_PARALLEL_UNLESS_SAID,
+                             &a->parallel_residual));
+    if (f->parallel == CDZ_PARALLEL_IF_SAID) a->one_norm = a->parallel_residual;
+    CDZ_TRY(cdz_key_bool(k, "tie_word_embeddings", f->tied, &a->tied));
+    return f->adjusts_inner || f->old_tied ? cdz_key_bool(k, "tie_embedding", a->tied, &a->tied)
+                                           : CDZ_OK;
 }
 
 static cdz_status refuse_quantised(const cdz_keys *k)
@@ -455,23 +543,33 @@ static cdz_status refuse_quantised(const cdz_keys *k)
     if (!q) return CDZ_OK;
     const cdz_json *method = cdz_json_get(q, "quant_method");
     if (cdz_json_eq(method, "bitsandbytes")) return CDZ_OK; /* bnb.c */
+    if (cdz_json_eq(method, "mxfp4")) return CDZ_OK;        /* mxfp4.c */
     return cdz_err(
         k->err, CDZ_E_UNSUPPORTED,
-        "%s: quantization_config (%.40s) is not supported; weights must be f32, f16, bf16 or "
-        "bitsandbytes'",
+        "%s: quantization_config (%.40s) is not supported; weights must be f32, f16, bf16, "
+        "bitsandbytes' or mxfp4",
         k->path, cdz_json_is(method, CDZ_JSON_STRING) ? method->string : "of no method");
+}
+
+/* Of a family whose file says whether layers rotate. */
+static bool turns(const cdz_keys *k, const cdz_arch *a)
+{
+    return !a->family->rope_by_type || cdz_json_eq(cdz_key(k, "position_embedding_type"), "rope");
 }
 
 static cdz_status read_stack(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 {
     CDZ_TRY(read_sizes(k, a));
     CDZ_TRY(read_block(k, a));
+    if (a->family->alibi) CDZ_TRY(cdz_arch_make_slopes(k, arena, a));
+    CDZ_TRY(cdz_recurrent_read(k, arena, a));
     if (a->family->encoder_names) CDZ_TRY(cdz_pair_read(k, a));
     CDZ_TRY(read_no_rope(k, arena, a));
     CDZ_TRY(read_windows(k, arena, a));
     CDZ_TRY(read_rope_rule(k, arena, a));
+    if (a->family->streams) CDZ_TRY(cdz_arch_read_streams(k, arena, a));
     CDZ_TRY(cdz_experts_read(k, arena, a));
-    return cdz_arch_rotates(a) ? cdz_rope_read(k, arena, a) : CDZ_OK;
+    return cdz_arch_rotates(a) && turns(k, a) ? cdz_rope_read(k, arena, a) : CDZ_OK;
 }
 
 static cdz_status read_encoder(const cdz_keys *k, cdz_arena *arena, cdz_arch *decoder)
@@ -517,6 +615,7 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
 
     out->names = out->family->names;
     out->keys = out->family->keys;
+    keys.aliases = out->family->aliases;
     if (out->family->encoder_names) CDZ_TRY(read_encoder(k, arena, out));
     return read_stack(k, arena, out);
 }
@@ -540,12 +639,18 @@ bool cdz_arch_has_positions(const cdz_arch *arch)
 
 bool cdz_arch_rotates(const cdz_arch *arch)
 {
-    return !cdz_arch_has_positions(arch) && !cdz_arch_has(arch, CDZ_PART_RELATIVE);
+    return !cdz_arch_has_positions(arch) && !cdz_arch_has(arch, CDZ_PART_RELATIVE) &&
+           !arch->family->no_rotation && !arch->family->alibi && arch->keys->heads;
+}
+
+bool cdz_arch_adds_by_distance(const cdz_arch *arch)
+{
+    return arch->n_buckets || arch->slopes;
 }
 
 bool cdz_arch_needs_whole_mask(const cdz_arch *arch)
 {
-    return arch->has_window || arch->n_buckets;
+    return arch->has_window || arch->n_buckets || (arch->slopes && arch->hidden_count);
 }
 
 const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)
@@ -592,7 +697,8 @@ bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name)
     static const char *const endings[] = {
         ".rotary_emb.inv_freq", ".attn.masked_bias",
         ".attn.bias",           ".attention.masked_bias",
-        ".attention.bias",      ".EncDecAttention.relative_attention_bias.weight"};
+        ".attention.bias",      ".EncDecAttention.relative_attention_bias.weight",
+        ".attn.causal_mask",    ".mlp.act_fn.eps"};
     if (is_alias(arch, name)) return true;
     size_t len = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {

@@ -11,6 +11,7 @@
 
 #include "load/bnb.h"
 #include "load/families.h"
+#include "load/mxfp4.h"
 
 enum { NAME_BYTES = 256, MOST_POSITIONS_BYTES = 32 << 20 };
 
@@ -82,20 +83,35 @@ static void transpose(char *to, const char *from, size_t n, size_t k, size_t byt
                     memcpy(to + (j * k + i) * bytes, from + (i * n + j) * bytes, bytes);
 }
 
-/* Rows (head, part, dim) to (part, head, dim): all of q, then of k, then of v. */
-static void part_heads(char *to, const char *from, size_t heads, size_t head_bytes)
+/* Groups that have so many bytes of each part: all of the first part, of the second, and so on. */
+static void gather_parts(char *to, const char *from, size_t groups, const size_t *bytes,
+                         size_t n_parts)
 {
-    for (size_t h = 0; h < heads; h++)
-        for (size_t part = 0; part < 3; part++)
-            memcpy(to + (part * heads + h) * head_bytes, from + (h * 3 + part) * head_bytes,
-                   head_bytes);
+    for (size_t g = 0; g < groups; g++) {
+        char *part = to;
+        for (size_t p = 0; p < n_parts; p++) {
+            memcpy(part + g * bytes[p], from, bytes[p]);
+            from += bytes[p];
+            part += groups * bytes[p];
+        }
+    }
+}
+
+/* Queries, keys and values that lie group by group (cdz_fused), brought apart. */
+static void part_heads(const cdz_arch *a, char *to, const char *from, size_t n_bytes)
+{
+    const bool quarters = a->fused == CDZ_FUSED_QUARTERS;
+    const size_t head = n_bytes / ((size_t)a->n_heads + 2 * (size_t)a->n_kv_heads);
+    const size_t groups = quarters ? 4 : a->n_kv_heads, queries = a->n_heads / groups;
+    const size_t others = (quarters ? queries : 1) * head;
+    gather_parts(to, from, groups, (const size_t[]){queries * head, others, others}, 3);
 }
 
 /* Replaces out's data by a copy laid as rows of outputs. */
 static cdz_status lay_out(binder *b, const cdz_tensor *t, layout how, cdz_weight *out)
 {
     const cdz_file *file = &b->w->tensors.files[t->file];
-    const size_t n_bytes = (size_t)t->n_bytes, heads = b->arch->n_heads;
+    const size_t n_bytes = (size_t)t->n_bytes;
     char *as_stored = malloc(n_bytes ? n_bytes : 1);
     char *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, n_bytes, 64);
     cdz_status st = as_stored && copy ? CDZ_OK : no_memory(file->path, b->err);
@@ -103,8 +119,7 @@ static cdz_status lay_out(binder *b, const cdz_tensor *t, layout how, cdz_weight
     if (st == CDZ_OK) st = cdz_file_read_at(file, offset, as_stored, n_bytes, b->err);
     if (st == CDZ_OK && how == TRANSPOSED)
         transpose(copy, as_stored, out->n, out->k, cdz_dtype_bytes(out->dtype));
-    if (st == CDZ_OK && how == HEAD_BY_HEAD)
-        part_heads(copy, as_stored, heads, n_bytes / heads / 3);
+    if (st == CDZ_OK && how == HEAD_BY_HEAD) part_heads(b->arch, copy, as_stored, n_bytes);
     free(as_stored);
     out->data = copy;
     b->w->facts.n_copied++;
@@ -114,7 +129,7 @@ static cdz_status lay_out(binder *b, const cdz_tensor *t, layout how, cdz_weight
 /* --- names --------------------------------------------------------------------------------- */
 
 /* In a model of several parts the text part's names have another beginning: "language_model.model.norm" or
- * "model.language_model.norm". */
+ * "model.language_model.norm"; files of the text part alone may keep it. */
 static const cdz_tensor *find_in_whole(const binder *b, const char *name, size_t prefix)
 {
     char whole[NAME_BYTES + 32];
@@ -130,7 +145,7 @@ static const cdz_tensor *find(const binder *b, const char *name)
     const char *prefix;
     const size_t length = cdz_arch_prefix(&b->w->arch, &prefix);
     const cdz_tensor *t = cdz_tensors_find(&b->w->tensors, name);
-    if (!t && b->arch->part_of) t = find_in_whole(b, name, length);
+    if (!t) t = find_in_whole(b, name, length);
     if (t || strncmp(name, prefix, length) != 0) return t;
     return cdz_tensors_find(&b->w->tensors, name + length);
 }
@@ -141,14 +156,14 @@ static cdz_status bind_bnb(binder *b, const cdz_tensor *t, size_t n, size_t k, l
 {
     const cdz_bnb bnb = {&b->w->tensors, b->used, &b->w->tensors.arena, b->err};
     CDZ_TRY(cdz_bnb_read(&bnb, t, n, k, out));
-    const size_t bytes = cdz_row_bytes(out->dtype, k) * n, heads = b->arch->n_heads;
+    const size_t bytes = cdz_row_bytes(out->dtype, k) * n;
     b->w->facts.n_parameters += (uint64_t)n * k;
     b->w->facts.bytes[out->dtype] += bytes;
     b->w->facts.n_copied++;
     if (how != HEAD_BY_HEAD) return CDZ_OK;
     char *parted = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
     if (!parted) return no_memory(b->source, b->err);
-    part_heads(parted, out->data, heads, bytes / heads / 3);
+    part_heads(b->arch, parted, out->data, bytes);
     out->data = parted;
     return CDZ_OK;
 }
@@ -168,7 +183,7 @@ static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, lay
     if (!cdz_tensor_dtype(t, &dtype))
         return cdz_err(b->err, CDZ_E_UNSUPPORTED,
                        "%s: tensor %s has dtype %s; supported are F32, F16, BF16, and of GGUF Q8_0, "
-                       "Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K",
+                       "Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, MXFP4, IQ4_NL, IQ4_XS",
                        b->w->tensors.files[t->file].path, name, t->dtype);
 
     if (k == 0 && dtype >= CDZ_N_PLAIN)
@@ -245,7 +260,7 @@ static cdz_status bind_linear(binder *b, place at, size_t n, size_t k, bool bias
 {
     char name[NAME_BYTES];
     const cdz_arch *a = b->arch;
-    const bool by_head = at.part == CDZ_PART_QKV && a->fused == CDZ_FUSED_HEADS;
+    const bool by_head = at.part == CDZ_PART_QKV && a->fused != CDZ_FUSED_PARTS;
     const layout how = by_head ? HEAD_BY_HEAD : AS_IT_IS;
     CDZ_TRY(
         bind_laid(b, name_of(b, at, ".weight", name), n, k, a->conv1d ? TRANSPOSED : how, &out->w));
@@ -265,34 +280,269 @@ static cdz_linear rows_of(const cdz_linear *whole, size_t from, size_t n)
     return part;
 }
 
+/* (rows, n); of one row also (n) or (n, 1). As float32 in the host's memory. */
+static cdz_status bind_floats(binder *b, place at, const char *suffix, size_t rows, size_t n,
+                              float **out)
+{
+    char name[NAME_BYTES];
+    cdz_weight w = {0};
+    name_of(b, at, suffix, name);
+    const cdz_tensor *t = find(b, name);
+    const bool one = rows == 1, flat = one && (!t || t->n_dims != 2),
+               column = one && !flat && n > 1 && t->shape[1] == 1;
+    CDZ_TRY(bind_name(b, name, flat || column ? n : rows, flat ? 0 : column ? 1 : n, &w));
+    if (w.dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s is of %s; supported are F32, F16, BF16", b->source, name,
+                       cdz_dtype_name(w.dtype));
+    float *wide = cdz_arena_array(&b->w->arena, rows * n, sizeof *wide);
+    if (!wide) return no_memory(b->w->folder, b->err);
+    cdz_widen(w.dtype, wide, w.data, rows * n);
+    *out = wide;
+    return CDZ_OK;
+}
+
+/* --- latent attention ---------------------------------------------------------------------- */
+
+/* A map transposed, in memory of the model's own; blocks become float32. */
+static cdz_status turn_map(binder *b, const cdz_weight *from, cdz_weight *out)
+{
+    const bool plain = from->dtype < CDZ_N_PLAIN;
+    const cdz_dtype dtype = plain ? from->dtype : CDZ_F32;
+    const size_t n = from->n, k = from->k, bytes = n * k * cdz_dtype_bytes(dtype);
+    char *turned = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
+    float *wide = plain ? NULL : malloc(bytes ? bytes : 1);
+    if (!turned || (!plain && !wide)) {
+        free(wide);
+        return no_memory(b->w->folder, b->err);
+    }
+    for (size_t j = 0; j < n && wide; j++)
+        cdz_widen(from->dtype, wide + j * k,
+                  (const char *)from->data + j * cdz_row_bytes(from->dtype, k), k);
+    transpose(turned, wide ? (const char *)wide : from->data, k, n, cdz_dtype_bytes(dtype));
+    free(wide);
+    *out = (cdz_weight){turned, dtype, k, n, CDZ_WEIGHT_ROWS};
+    return CDZ_OK;
+}
+
+/* A tensor of GGUF's, (heads, n, k). */
+static cdz_status bind_heads(binder *b, place at, size_t n, size_t k, cdz_linear *out)
+{
+    const uint32_t heads = b->arch->n_heads;
+    char name[NAME_BYTES], shape[128];
+    cdz_dtype dtype;
+    name_of(b, at, ".weight", name);
+    const cdz_tensor *t = find(b, name);
+    if (!t || t->n_dims != 3 || t->shape[0] != heads || t->shape[1] != n || t->shape[2] != k ||
+        !cdz_tensor_dtype(t, &dtype))
+        return cdz_err(b->err, CDZ_E_INPUT,
+                       "%s: tensor %s is %s, its metadata makes it [%u, %zu, %zu]", b->source, name,
+                       t ? cdz_tensor_shape_text(t, shape, sizeof shape) : "missing",
+                       (unsigned)heads, n, k);
+    const void *data;
+    CDZ_TRY(align_data(b, t, dtype < CDZ_N_PLAIN ? cdz_dtype_bytes(dtype) : 1, &data));
+    for (uint32_t h = 0; h < heads; h++)
+        out[h].w = (cdz_weight){(const char *)data + h * n * cdz_row_bytes(dtype, k), dtype, n, k,
+                                CDZ_WEIGHT_ROWS};
+    b->used[t - b->w->tensors.items] = true;
+    b->w->facts.n_parameters += (uint64_t)heads * n * k;
+    b->w->facts.bytes[dtype] += t->n_bytes;
+    return CDZ_OK;
+}
+
+/* From one tensor that has of each head the keys' rows, then the values'; or from the two that GGUF makes of it. */
+static cdz_status bind_ups(binder *b, uint32_t i, cdz_latent_weights *l)
+{
+    const cdz_arch *a = b->arch;
+    const size_t n = a->latent.plain, v = a->latent.value, rank = a->latent.kv_rank;
+    char name[NAME_BYTES];
+    if (cdz_arch_has(a, CDZ_PART_K_B) &&
+        find(b, name_of(b, (place){CDZ_PART_K_B, i, 0}, ".weight", name))) {
+        CDZ_TRY(bind_heads(b, (place){CDZ_PART_K_B, i, 0}, rank, n, l->k_up));
+        return bind_heads(b, (place){CDZ_PART_V_B, i, 0}, v, rank, l->v_up);
+    }
+    cdz_linear both;
+    memset(&both, 0, sizeof both);
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_KV_B, i, 0}, a->n_heads * (n + v), rank, false, &both));
+    for (size_t h = 0; h < a->n_heads; h++) {
+        const cdz_linear keys = rows_of(&both, h * (n + v), n);
+        CDZ_TRY(turn_map(b, &keys.w, &l->k_up[h].w));
+        l->v_up[h] = rows_of(&both, h * (n + v) + n, v);
+    }
+    b->w->facts.n_copied++;
+    return CDZ_OK;
+}
+
+static cdz_status bind_latent_queries(binder *b, uint32_t i, cdz_latent_weights *l)
+{
+    const cdz_arch *a = b->arch;
+    const cdz_latent *sizes = &a->latent;
+    const size_t each = (size_t)sizes->plain + sizes->rotated, hidden = a->hidden;
+    const size_t k = sizes->q_rank ? sizes->q_rank : hidden;
+    cdz_linear all;
+    memset(&all, 0, sizeof all);
+    if (sizes->q_rank) {
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_Q_A, i, 0}, k, hidden, a->qkv_bias, &l->q_a));
+        CDZ_TRY(bind_norm(b, CDZ_PART_Q_A_NORM, i, k, &l->q_a_norm));
+    }
+    const cdz_arch_part part = sizes->q_rank ? CDZ_PART_Q_B : CDZ_PART_Q;
+    CDZ_TRY(bind_linear(b, (place){part, i, 0}, a->n_heads * each, k, false, &all));
+    for (size_t h = 0; h < a->n_heads; h++) {
+        l->q_plain[h] = rows_of(&all, h * each, sizes->plain);
+        l->q_rotated[h] = rows_of(&all, h * each + sizes->plain, sizes->rotated);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status bind_latent(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t H = a->n_heads, hidden = a->hidden;
+    cdz_latent_weights *l = cdz_arena_array(&b->w->arena, 1, sizeof *l);
+    cdz_linear *heads = cdz_arena_array(&b->w->arena, 4 * H, sizeof *heads);
+    if (!l || !heads) return no_memory(b->w->folder, b->err);
+    *l = (cdz_latent_weights){
+        .q_plain = heads, .q_rotated = heads + H, .k_up = heads + 2 * H, .v_up = heads + 3 * H};
+    out->latent = l;
+    CDZ_TRY(bind_latent_queries(b, i, l));
+    CDZ_TRY(
+        bind_linear(b, (place){CDZ_PART_KV_A, i, 0}, a->head_dim, hidden, a->qkv_bias, &l->kv_a));
+    CDZ_TRY(bind_norm(b, CDZ_PART_KV_A_NORM, i, a->latent.kv_rank, &l->kv_a_norm));
+    CDZ_TRY(bind_ups(b, i, l));
+    return bind_linear(b, (place){CDZ_PART_O, i, 0}, hidden, H * a->latent.value, a->o_bias,
+                       &out->o);
+}
+
 /* --- layers -------------------------------------------------------------------------------- */
+
+/* Rows that lie group by group, each with so many of every part, brought to where each part's lie together. */
+static cdz_status part_groups(binder *b, cdz_linear *l, size_t groups, const size_t *rows,
+                              size_t n_parts)
+{
+    enum { MOST = 4 };
+    const size_t row = cdz_row_bytes(l->w.dtype, l->w.k);
+    size_t bytes[MOST];
+    char *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, l->w.n * row, 64);
+    if (!copy) return no_memory(b->source, b->err);
+    for (size_t p = 0; p < n_parts && p < MOST; p++) bytes[p] = rows[p] * row;
+    gather_parts(copy, l->w.data, groups, bytes, n_parts < MOST ? n_parts : MOST);
+    l->w.data = copy;
+    b->w->facts.n_copied++;
+    return CDZ_OK;
+}
+
+/* Queries, and their gates where a head's follow its queries. */
+static cdz_status bind_queries(binder *b, uint32_t i, size_t q, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const place at = {CDZ_PART_Q, i, 0};
+    const size_t rows[] = {a->head_dim, a->head_dim};
+    cdz_linear both;
+    if (!a->attention_gate) return bind_linear(b, at, q, a->hidden, a->qkv_bias, &out->q);
+    memset(&both, 0, sizeof both);
+    if (a->qkv_bias)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: attention_bias true with gated attention is not supported", b->source);
+    CDZ_TRY(bind_linear(b, at, 2 * q, a->hidden, false, &both));
+    CDZ_TRY(part_groups(b, &both, a->n_heads, rows, 2));
+    out->q = rows_of(&both, 0, q);
+    out->q_gate = rows_of(&both, q, q);
+    return CDZ_OK;
+}
+
+static cdz_status bind_sinks(binder *b, uint32_t i, const float **out)
+{
+    float *sinks = NULL;
+    if (!cdz_arch_has(b->arch, CDZ_PART_SINKS)) return CDZ_OK;
+    CDZ_TRY(bind_floats(b, (place){CDZ_PART_SINKS, i, 0}, "", 1, b->arch->n_heads, &sinks));
+    *out = sinks;
+    return CDZ_OK;
+}
+
+/* Norms of heads with weights of their own, side by side: each in a tensor, or all in one (heads, head_dim). */
+static cdz_status bind_head_norms(binder *b, cdz_arch_part part, uint32_t i, uint32_t heads,
+                                  cdz_norm *out)
+{
+    const size_t d = b->arch->head_dim, width = heads * d;
+    char name[NAME_BYTES];
+    CDZ_TRY(make_vector(b, width, 0.0f, &out->bias));
+    if (!strchr(b->arch->names[part], '@')) {
+        CDZ_TRY(bind_name(b, name_of(b, (place){part, i, 0}, ".weight", name), heads, d, &out->w));
+        out->w.n = 1;
+        out->w.k = width;
+        return CDZ_OK;
+    }
+    float *all = cdz_arena_alloc_aligned(&b->w->tensors.arena, width * sizeof *all, 64);
+    if (!all) return no_memory(b->w->folder, b->err);
+    for (uint32_t h = 0; h < heads; h++) {
+        cdz_weight one;
+        CDZ_TRY(bind_name(b, name_of(b, (place){part, i, h}, ".weight", name), d, 0, &one));
+        cdz_widen(one.dtype, all + h * d, one.data, d);
+    }
+    out->w = (cdz_weight){all, CDZ_F32, 1, width, CDZ_WEIGHT_ROWS};
+    return CDZ_OK;
+}
+
+static cdz_status bind_qk_norms(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t d = a->head_dim;
+    const bool whole = a->qk_norm == CDZ_QK_ALL, bare = a->family->qk_norm_bare;
+    if (a->qk_norm == CDZ_QK_NONE || (bare && !cdz_arch_rope(a, i))) return CDZ_OK;
+    if (bare) {
+        CDZ_TRY(make_vector(b, d, 1.0f, &out->q_norm.w));
+        out->k_norm = out->q_norm;
+        return CDZ_OK;
+    }
+    if (a->qk_norm == CDZ_QK_EACH) {
+        CDZ_TRY(bind_head_norms(b, CDZ_PART_Q_NORM, i, a->n_heads, &out->q_norm));
+        return bind_head_norms(b, CDZ_PART_K_NORM, i, a->n_kv_heads, &out->k_norm);
+    }
+    CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? a->n_heads * d : d, &out->q_norm));
+    return bind_norm(b, CDZ_PART_K_NORM, i, whole ? a->n_kv_heads * d : d, &out->k_norm);
+}
+
+/* Of a layer that uses another's keys: those that files have all the same are not read. */
+static void pass_over_keys(binder *b, uint32_t i)
+{
+    static const cdz_arch_part parts[] = {CDZ_PART_K, CDZ_PART_V, CDZ_PART_K_NORM};
+    static const char *const suffixes[] = {".weight", ".bias"};
+    char name[NAME_BYTES];
+    for (size_t p = 0; p < 3; p++)
+        for (size_t s = 0; s < 2; s++) {
+            const cdz_tensor *t = find(b, name_of(b, (place){parts[p], i, 0}, suffixes[s], name));
+            if (t) b->used[t - b->w->tensors.items] = true;
+        }
+}
 
 static cdz_status bind_attention(binder *b, uint32_t i, cdz_layer_weights *out)
 {
     const cdz_arch *a = b->arch;
+    if (a->latent.kv_rank) return bind_latent(b, i, out);
     const size_t hidden = a->hidden, d = a->head_dim;
     const size_t q = a->n_heads * d, kv = a->n_kv_heads * d;
+    if (a->streams.n) CDZ_TRY(make_vector(b, d, 1.0f, &out->v_norm.w));
+    if (i + a->n_kv_shared >= a->n_layers) {
+        pass_over_keys(b, i);
+        CDZ_TRY(bind_queries(b, i, q, out));
+        CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, d, &out->q_norm));
+        return bind_linear(b, (place){CDZ_PART_O, i, 0}, hidden, q, a->o_bias, &out->o);
+    }
     if (cdz_arch_has(a, CDZ_PART_QKV)) {
         cdz_linear all;
         memset(&all, 0, sizeof all);
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_QKV, i, 0}, q + 2 * kv, hidden, a->qkv_bias, &all));
         out->q = rows_of(&all, 0, q);
-        out->k = rows_of(&all, q, kv);
-        out->v = rows_of(&all, q + kv, kv);
+        const bool values_first = a->fused == CDZ_FUSED_QUARTERS;
+        out->k = rows_of(&all, values_first ? q + kv : q, kv);
+        out->v = rows_of(&all, values_first ? q : q + kv, kv);
     } else {
-        CDZ_TRY(bind_linear(b, (place){CDZ_PART_Q, i, 0}, q, hidden, a->qkv_bias, &out->q));
+        CDZ_TRY(bind_queries(b, i, q, out));
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_K, i, 0}, kv, hidden, a->qkv_bias, &out->k));
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_V, i, 0}, kv, hidden, a->qkv_bias, &out->v));
     }
-    const bool whole = a->qk_norm == CDZ_QK_ALL, bare = a->family->qk_norm_bare;
-    if (a->qk_norm != CDZ_QK_NONE && bare && cdz_arch_rope(a, i)) {
-        CDZ_TRY(make_vector(b, d, 1.0f, &out->q_norm.w));
-        out->k_norm = out->q_norm;
-    }
-    if (a->qk_norm != CDZ_QK_NONE && !bare) {
-        CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? q : d, &out->q_norm));
-        CDZ_TRY(bind_norm(b, CDZ_PART_K_NORM, i, whole ? kv : d, &out->k_norm));
-    }
+    CDZ_TRY(bind_qk_norms(b, i, out));
+    CDZ_TRY(bind_sinks(b, i, &out->sinks));
     return bind_linear(b, (place){CDZ_PART_O, i, 0}, hidden, q, a->o_bias, &out->o);
 }
 
@@ -312,11 +562,57 @@ static cdz_status bind_cross(binder *b, uint32_t i, cdz_layer_weights *out)
     return bind_norm(b, CDZ_PART_CROSS_POST_NORM, i, hidden, &out->cross_post_norm);
 }
 
+/* log(1 + e^x) */
+static float softplus(float x)
+{
+    return (float)(x > 20.0f ? (double)x : log1p(exp((double)x)));
+}
+
+/* A number that xielu has in a layer, of shape (1) or (); one that is not required stays as it is where the file lacks it. */
+static cdz_status bind_number(binder *b, uint32_t i, const char *suffix, bool required, float *out)
+{
+    char name[NAME_BYTES], shape[128];
+    cdz_dtype dtype;
+    const cdz_tensor *t = find(b, name_of(b, (place){CDZ_PART_XIELU, i, 0}, suffix, name));
+    const void *data;
+    if (!t && !required) return CDZ_OK;
+    if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
+    const bool one = t->n_dims == 0 || (t->n_dims == 1 && t->shape[0] == 1);
+    if (!one || !cdz_tensor_dtype(t, &dtype) || dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_INPUT,
+                       "%s: tensor %s is %s of %s, expected one number in F32, F16 or BF16",
+                       b->w->tensors.files[t->file].path, name,
+                       cdz_tensor_shape_text(t, shape, sizeof shape), t->dtype);
+    CDZ_TRY(align_data(b, t, cdz_dtype_bytes(dtype), &data));
+    cdz_widen(dtype, out, data, 1);
+    b->used[t - b->w->tensors.items] = true;
+    b->w->facts.n_parameters += required;
+    return CDZ_OK;
+}
+
+/* The file has what a softplus makes positive. */
+static cdz_status bind_xielu(binder *b, uint32_t i, cdz_xielu *out)
+{
+    cdz_xielu x = {.both = 0.5f};
+    if (b->arch->activation != CDZ_ACT_XIELU) return CDZ_OK;
+    if (b->arch->xielu) {
+        x = b->arch->xielu[i];
+    } else {
+        CDZ_TRY(bind_number(b, i, ".alpha_p", true, &x.above));
+        CDZ_TRY(bind_number(b, i, ".alpha_n", true, &x.below));
+        CDZ_TRY(bind_number(b, i, ".beta", false, &x.both));
+    }
+    *out = (cdz_xielu){softplus(x.above), x.both + softplus(x.below), x.both};
+    return CDZ_OK;
+}
+
 static cdz_status bind_dense(binder *b, uint32_t i, cdz_feed_forward *out)
 {
     const cdz_arch *a = b->arch;
     const size_t hidden = a->hidden, inner = a->intermediate;
     const bool bias = a->mlp_bias;
+    CDZ_TRY(bind_xielu(b, i, &out->xielu));
+    if (a->streams.n && isfinite(a->streams.cut[i])) out->cut = &a->streams.cut[i];
     if (cdz_arch_has(a, CDZ_PART_GATE_UP)) {
         cdz_linear both;
         memset(&both, 0, sizeof both);
@@ -351,47 +647,97 @@ static cdz_status bind_shared(binder *b, uint32_t i, cdz_layer_weights *out)
     if (inner == 0) return CDZ_OK;
     if (cdz_arch_has(a, CDZ_PART_SHARED_ROUTER))
         CDZ_TRY(bind_shared_router(b, i, &out->shared_router.w));
-    CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_GATE, i, 0}, inner, hidden, bias, &f->gate));
-    CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_UP, i, 0}, inner, hidden, bias, &f->up));
+    if (cdz_arch_has(a, CDZ_PART_SHARED_GATE_UP)) {
+        cdz_linear both;
+        memset(&both, 0, sizeof both);
+        CDZ_TRY(
+            bind_linear(b, (place){CDZ_PART_SHARED_GATE_UP, i, 0}, 2 * inner, hidden, bias, &both));
+        f->gate = rows_of(&both, 0, inner);
+        f->up = rows_of(&both, inner, inner);
+    } else {
+        if (cdz_arch_has(a, CDZ_PART_SHARED_GATE))
+            CDZ_TRY(
+                bind_linear(b, (place){CDZ_PART_SHARED_GATE, i, 0}, inner, hidden, bias, &f->gate));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_UP, i, 0}, inner, hidden, bias, &f->up));
+    }
     return bind_linear(b, (place){CDZ_PART_SHARED_DOWN, i, 0}, hidden, inner, bias, &f->down);
 }
 
-/* (n_experts), or (1, n_experts), as float32 in the host's memory. */
 static cdz_status bind_router_bias(binder *b, uint32_t i, const float **out)
 {
-    const size_t n = b->arch->n_experts;
-    char name[NAME_BYTES];
-    cdz_weight w = {0};
+    float *bias = NULL;
     if (!b->arch->router.biased) return CDZ_OK;
-    name_of(b, (place){CDZ_PART_ROUTER_BIAS, i, 0}, "", name);
-    const cdz_tensor *t = find(b, name);
-    const bool row = t && t->n_dims == 2;
-    CDZ_TRY(bind_name(b, name, row ? 1 : n, row ? n : 0, &w));
-    if (w.dtype >= CDZ_N_PLAIN)
-        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
-                       "%s: tensor %s is of %s; supported are F32, F16, BF16", b->source, name,
-                       cdz_dtype_name(w.dtype));
-    float *bias = cdz_arena_array(&b->w->arena, n, sizeof *bias);
-    if (!bias) return no_memory(b->w->folder, b->err);
-    cdz_widen(w.dtype, bias, w.data, n);
+    CDZ_TRY(bind_floats(b, (place){CDZ_PART_ROUTER_BIAS, i, 0}, "", 1, b->arch->n_experts, &bias));
     *out = bias;
     return CDZ_OK;
 }
 
-/* What is (k, n) in the file, as (n, k) in memory of the model's own. */
-static cdz_status turn_expert(binder *b, const cdz_tensor *t, size_t from, cdz_weight *w)
+/* Rows that alternate, gate's and up's: gate's first. */
+static void part_pairs(char *to, const char *from, size_t n, size_t row_bytes)
+{
+    for (size_t j = 0; j < n; j++)
+        memcpy(to + (j % 2 * (n / 2) + j / 2) * row_bytes, from + j * row_bytes, row_bytes);
+}
+
+/* What is (k, n) in the file, as (n, k) in memory of the model's own; paired: its rows alternate. */
+static cdz_status turn_expert(binder *b, const cdz_tensor *t, size_t from, bool paired,
+                              cdz_weight *w)
 {
     const cdz_file *file = &b->w->tensors.files[t->file];
-    const size_t bytes = w->n * cdz_row_bytes(w->dtype, w->k);
-    char *as_stored = malloc(bytes ? bytes : 1);
+    const size_t row = cdz_row_bytes(w->dtype, w->k), bytes = w->n * row;
+    char *as_stored = malloc(bytes ? bytes : 1),
+         *alternating = paired ? malloc(bytes ? bytes : 1) : NULL;
     char *turned = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
     const uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data) + from;
-    cdz_status st = as_stored && turned ? CDZ_OK : no_memory(file->path, b->err);
+    const bool room = as_stored && turned && (alternating || !paired);
+    cdz_status st = room ? CDZ_OK : no_memory(file->path, b->err);
     if (st == CDZ_OK) st = cdz_file_read_at(file, offset, as_stored, bytes, b->err);
-    if (st == CDZ_OK) transpose(turned, as_stored, w->n, w->k, cdz_dtype_bytes(w->dtype));
+    if (st == CDZ_OK)
+        transpose(paired ? alternating : turned, as_stored, w->n, w->k, cdz_dtype_bytes(w->dtype));
+    if (st == CDZ_OK && paired) part_pairs(turned, alternating, w->n, row);
     free(as_stored);
+    free(alternating);
     w->data = turned;
     return st;
+}
+
+/* Of the parts of experts that lie in one tensor, those whose rows alternate. */
+static bool is_paired(const binder *b, cdz_arch_part part)
+{
+    return part == CDZ_PART_EXPERTS_GATE_UP && b->arch->family->routing->interleaved;
+}
+
+/* MXFP4 as its checkpoints have it: two tensors where a plain one would be. */
+static const cdz_tensor *find_beside(const binder *b, const char *stem, const char *suffix)
+{
+    char name[NAME_BYTES + 16];
+    snprintf(name, sizeof name, "%s%s", stem, suffix);
+    return find(b, name);
+}
+
+static bool has_mxfp4(const binder *b, const char *stem)
+{
+    return find_beside(b, stem, "_blocks") && find_beside(b, stem, "_scales");
+}
+
+static cdz_status bind_mxfp4(binder *b, const char *stem, bool paired, size_t n, size_t k,
+                             cdz_weight *out)
+{
+    const cdz_tensor *blocks = find_beside(b, stem, "_blocks"),
+                     *scales = find_beside(b, stem, "_scales");
+    cdz_mxfp4 m = {.tensors = &b->w->tensors,
+                   .blocks = blocks,
+                   .scales = scales,
+                   .n_experts = b->arch->n_experts,
+                   .n = n,
+                   .k = k,
+                   .paired = paired};
+    CDZ_TRY(cdz_mxfp4_read(&m, &b->w->tensors.arena, out, b->err));
+    b->used[blocks - b->w->tensors.items] = b->used[scales - b->w->tensors.items] = true;
+    b->w->facts.n_copied++;
+    b->w->facts.n_parameters += (uint64_t)m.n_experts * n * k;
+    b->w->facts.bytes[CDZ_MXFP4] += (uint64_t)m.n_experts * n * cdz_row_bytes(CDZ_MXFP4, k);
+    return CDZ_OK;
 }
 
 /* One tensor (experts, n, k), or (experts, k, n) where the family's are transposed: out[e] is expert e's. */
@@ -404,6 +750,7 @@ static cdz_status bind_stack(binder *b, place at, size_t n, size_t k, cdz_weight
     const void *data;
     name_of(b, at, "", name);
     const cdz_tensor *t = find(b, name);
+    if (!t && has_mxfp4(b, name)) return bind_mxfp4(b, name, is_paired(b, at.part), n, k, out);
     if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
     const size_t rows = turned ? k : n, columns = turned ? n : k;
     if (t->n_dims != 3 || t->shape[0] != a->n_experts || t->shape[1] != rows ||
@@ -420,12 +767,44 @@ static cdz_status bind_stack(binder *b, place at, size_t n, size_t k, cdz_weight
     CDZ_TRY(align_data(b, t, cdz_dtype_bytes(dtype), &data));
     for (uint32_t e = 0; e < a->n_experts; e++) {
         out[e] = (cdz_weight){(const char *)data + e * each, dtype, n, k, CDZ_WEIGHT_ROWS};
-        if (turned) CDZ_TRY(turn_expert(b, t, e * each, &out[e]));
+        if (turned) CDZ_TRY(turn_expert(b, t, e * each, is_paired(b, at.part), &out[e]));
     }
     b->used[t - b->w->tensors.items] = true;
     b->w->facts.n_copied += turned;
     b->w->facts.n_parameters += (uint64_t)a->n_experts * n * k;
     b->w->facts.bytes[dtype] += t->n_bytes;
+    return CDZ_OK;
+}
+
+static cdz_weight vector_of(const float *data, size_t n)
+{
+    return (cdz_weight){data, CDZ_F32, 1, n, CDZ_WEIGHT_ROWS};
+}
+
+/* Biases of all experts, (experts, n) each; those of gate and up lie as their rows do. */
+static cdz_status bind_stack_biases(binder *b, uint32_t i, cdz_feed_forward *experts)
+{
+    const cdz_arch *a = b->arch;
+    const size_t hidden = a->hidden, inner = a->expert_intermediate, n = a->n_experts;
+    float *pairs = NULL, *down = NULL;
+    if (!a->family->routing->biased) return CDZ_OK;
+    const place gate_up = {CDZ_PART_EXPERTS_GATE_UP_BIAS, i, 0};
+    CDZ_TRY(bind_floats(b, gate_up, "", n, 2 * inner, &pairs));
+    CDZ_TRY(bind_floats(b, (place){CDZ_PART_EXPERTS_DOWN_BIAS, i, 0}, "", n, hidden, &down));
+    float *parted =
+        cdz_arena_alloc_aligned(&b->w->tensors.arena, n * 2 * inner * sizeof *parted, 64);
+    if (!parted) return no_memory(b->w->folder, b->err);
+    for (size_t e = 0; e < n; e++) {
+        float *own = parted + e * 2 * inner;
+        const char *from = (const char *)(pairs + e * 2 * inner);
+        if (is_paired(b, CDZ_PART_EXPERTS_GATE_UP))
+            part_pairs((char *)own, from, 2 * inner, sizeof *own);
+        else
+            memcpy(own, from, 2 * inner * sizeof *own);
+        experts[e].gate.bias = vector_of(own, inner);
+        experts[e].up.bias = vector_of(own + inner, inner);
+        experts[e].down.bias = vector_of(down + e * hidden, hidden);
+    }
     return CDZ_OK;
 }
 
@@ -443,37 +822,261 @@ static cdz_status bind_stacks(binder *b, uint32_t i, cdz_layer_weights *out)
         out->experts[e].up = rows_of(&both, inner, inner);
         out->experts[e].down.w = all[a->n_experts + e];
     }
-    return CDZ_OK;
+    return bind_stack_biases(b, i, out->experts);
+}
+
+/* Where experts are narrower than the layer: what is before and behind all of them. */
+static cdz_status bind_expert_width(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t width = a->expert_width;
+    if (width == 0) return CDZ_OK;
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_LATENT_IN, i, 0}, width, a->hidden, a->mlp_bias,
+                        &out->latent_in));
+    return bind_linear(b, (place){CDZ_PART_LATENT_OUT, i, 0}, a->hidden, width, a->mlp_bias,
+                       &out->latent_out);
 }
 
 static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
 {
     const cdz_arch *a = b->arch;
     const size_t hidden = a->hidden, inner = a->expert_intermediate;
+    const size_t wide = a->expert_width ? a->expert_width : hidden;
+    const bool bias = a->family->routing && a->family->routing->biased;
     out->experts = cdz_arena_array(&b->w->arena, a->n_experts, sizeof *out->experts);
     if (!out->experts) return no_memory(b->w->folder, b->err);
     CDZ_TRY(
-        bind_linear(b, (place){CDZ_PART_ROUTER, i, 0}, a->n_experts, hidden, false, &out->router));
+        bind_linear(b, (place){CDZ_PART_ROUTER, i, 0}, a->n_experts, hidden, bias, &out->router));
     CDZ_TRY(bind_router_bias(b, i, &out->router_bias));
     CDZ_TRY(bind_shared(b, i, out));
+    CDZ_TRY(bind_expert_width(b, i, out));
     if (cdz_arch_has(a, CDZ_PART_EXPERTS_GATE_UP)) return bind_stacks(b, i, out);
     for (uint32_t e = 0; e < a->n_experts; e++) {
         cdz_feed_forward *f = &out->experts[e];
-        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_GATE, i, e}, inner, hidden, false, &f->gate));
-        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_UP, i, e}, inner, hidden, false, &f->up));
-        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_DOWN, i, e}, hidden, inner, false, &f->down));
+        if (cdz_arch_has(a, CDZ_PART_EXPERT_GATE))
+            CDZ_TRY(
+                bind_linear(b, (place){CDZ_PART_EXPERT_GATE, i, e}, inner, wide, bias, &f->gate));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_UP, i, e}, inner, wide, bias, &f->up));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_DOWN, i, e}, wide, inner, bias, &f->down));
     }
     return CDZ_OK;
+}
+
+/* --- rows of several streams --- */
+
+/* The gate of a layer's input, times the scale of what it reads. */
+static cdz_status scale_gate(binder *b, uint32_t i, cdz_weight *w)
+{
+    const size_t n = w->n, D = w->k, row = cdz_row_bytes(w->dtype, D);
+    float *scale = NULL;
+    if (!b->arch->streams.scaled) return CDZ_OK;
+    CDZ_TRY(bind_floats(b, (place){CDZ_PART_STREAM_SCALE, i, 0}, "", 1, D, &scale));
+    float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * D * sizeof *made, 64);
+    if (!made) return no_memory(b->w->folder, b->err);
+    for (size_t j = 0; j < n; j++) {
+        cdz_widen(w->dtype, made + j * D, (const char *)w->data + j * row, D);
+        for (size_t k = 0; k < D; k++) made[j * D + k] *= scale[k];
+    }
+    *w = (cdz_weight){made, CDZ_F32, n, D, CDZ_WEIGHT_ROWS};
+    b->w->facts.n_copied++;
+    return CDZ_OK;
+}
+
+static cdz_status bind_layer_streams(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t D = a->hidden, n = a->streams.n, p = a->streams.inner, rank = a->streams.rank;
+    if (n == 0) return CDZ_OK;
+    cdz_stream_weights *s = out->streams = cdz_arena_array(&b->w->arena, 1, sizeof *s);
+    if (!s) return no_memory(b->w->folder, b->err);
+    const struct {
+        cdz_arch_part part;
+        size_t n, k;
+        cdz_linear *to;
+    } maps[] = {{CDZ_PART_STREAM_ROUTER, n, D, &s->router},
+                {CDZ_PART_STREAM_FORETELL, n * n, n, &s->foretell},
+                {CDZ_PART_STREAM_CORRECT, n, n, &s->correct},
+                {CDZ_PART_STREAM_GATE, p, D, &s->gate},
+                {CDZ_PART_STREAM_UP, D, p, &s->up},
+                {CDZ_PART_LAUREL_IN, rank, D, &s->laurel_in},
+                {CDZ_PART_LAUREL_OUT, D, rank, &s->laurel_out}};
+    for (size_t m = 0; m < sizeof maps / sizeof *maps; m++)
+        CDZ_TRY(
+            bind_linear(b, (place){maps[m].part, i, 0}, maps[m].n, maps[m].k, false, maps[m].to));
+    CDZ_TRY(bind_norm(b, CDZ_PART_STREAM_ROUTER_NORM, i, D, &s->router_norm));
+    CDZ_TRY(bind_norm(b, CDZ_PART_STREAM_NORM, i, D, &s->norm));
+    CDZ_TRY(bind_norm(b, CDZ_PART_LAUREL_NORM, i, D, &s->laurel_norm));
+    return scale_gate(b, i, &s->gate.w);
+}
+
+static cdz_status bind_streams(binder *b)
+{
+    const cdz_arch *a = b->arch;
+    const size_t D = a->hidden, wide = (size_t)a->n_layers * a->streams.inner;
+    cdz_weights *w = b->w;
+    char name[NAME_BYTES];
+    if (a->streams.n == 0) return CDZ_OK;
+    w->stream_in = cdz_arena_array(&w->arena, a->streams.n, sizeof *w->stream_in);
+    w->stream_out = cdz_arena_array(&w->arena, a->streams.n, sizeof *w->stream_out);
+    if (!w->stream_in || !w->stream_out) return no_memory(w->folder, b->err);
+    for (uint32_t i = 0; i + 1 < a->streams.n; i++) {
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_STREAM_IN, 0, i}, D, D, false, &w->stream_in[i]));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_STREAM_OUT, 0, i}, D, D, false, &w->stream_out[i]));
+    }
+    CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_LAYER_EMBED, 0, 0}, ".weight", name),
+                      a->streams.vocab, wide, &w->layer_embed));
+    CDZ_TRY(bind_norm(b, CDZ_PART_LAYER_NORM, 0, a->streams.inner, &w->layer_norm));
+    return bind_linear(b, (place){CDZ_PART_LAYER_PROJECT, 0, 0}, wide, D, false, &w->layer_project);
+}
+
+/* --- recurrent mixers --- */
+
+/* (channels, 1, taps), or (channels, taps), turned round. */
+static cdz_status bind_taps(binder *b, uint32_t i, const float **out)
+{
+    const size_t channels = cdz_recurrent_channels(b->arch), taps = b->arch->recurrent.taps;
+    const place at = {CDZ_PART_MIX_CONV, i, 0};
+    char name[NAME_BYTES], shape[128];
+    cdz_dtype dtype;
+    const void *data;
+    const cdz_tensor *t = find(b, name_of(b, at, ".weight", name));
+    if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
+    const bool flat = t->n_dims == 2 && t->shape[1] == taps,
+               deep = t->n_dims == 3 && t->shape[1] == 1 && t->shape[2] == taps;
+    if ((!flat && !deep) || t->shape[0] != channels)
+        return cdz_err(b->err, CDZ_E_INPUT,
+                       "%s: tensor %s is %s, config.json makes it [%zu, 1, %zu]",
+                       b->w->tensors.files[t->file].path, name,
+                       cdz_tensor_shape_text(t, shape, sizeof shape), channels, taps);
+    if (!cdz_tensor_dtype(t, &dtype) || dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s is of %s; supported are F32, F16, BF16", b->source, name,
+                       t->dtype);
+    CDZ_TRY(align_data(b, t, cdz_dtype_bytes(dtype), &data));
+    float *wide = cdz_arena_array(&b->w->arena, channels * taps, sizeof *wide);
+    float *turned = cdz_arena_array(&b->w->arena, channels * taps, sizeof *turned);
+    if (!wide || !turned) return no_memory(b->w->folder, b->err);
+    cdz_widen(dtype, wide, data, channels * taps);
+    for (size_t c = 0; c < channels; c++)
+        for (size_t j = 0; j < taps; j++) turned[j * channels + c] = wide[c * taps + j];
+    b->used[t - b->w->tensors.items] = true;
+    b->w->facts.n_parameters += channels * taps;
+    b->w->facts.bytes[dtype] += t->n_bytes;
+    *out = turned;
+    return CDZ_OK;
+}
+
+/* Rates are stored as logarithms, in GGUF as they are. */
+static cdz_status bind_rates(binder *b, uint32_t i, cdz_recurrent_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t n = a->recurrent.heads;
+    float *rate = NULL, *other = NULL;
+    CDZ_TRY(bind_floats(b, (place){CDZ_PART_MIX_RATE, i, 0}, "", 1, n, &rate));
+    for (size_t h = 0; a->names == a->family->names && h < n; h++)
+        rate[h] = (float)-exp((double)rate[h]);
+    out->rate = rate;
+    CDZ_TRY(bind_floats(b, (place){CDZ_PART_MIX_SHIFT, i, 0}, "", 1, n, &other));
+    out->shift = other;
+    if (a->recurrent.kind != CDZ_MIX_SSD) return CDZ_OK;
+    CDZ_TRY(bind_floats(b, (place){CDZ_PART_MIX_SKIP, i, 0}, "", 1, n, &other));
+    out->skip = other;
+    return CDZ_OK;
+}
+
+/* One tensor: of a convolution the gate before it, the gate behind it, its input; of SSD the gate, the input, the steps. */
+static cdz_status bind_mix_in(binder *b, uint32_t i, cdz_recurrent_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const cdz_recurrent *r = &a->recurrent;
+    const size_t width = cdz_recurrent_width(a), channels = cdz_recurrent_channels(a);
+    const bool conv = r->kind == CDZ_MIX_CONV;
+    const size_t first = conv ? width : 0, rows = first + width + channels + r->heads;
+    cdz_linear all;
+    memset(&all, 0, sizeof all);
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_MIX_IN, i, 0}, rows, a->hidden, r->in_bias, &all));
+    if (conv) out->share = rows_of(&all, 0, width);
+    out->gate = rows_of(&all, first, width);
+    out->value = rows_of(&all, first + width, channels);
+    if (r->heads) out->decay = rows_of(&all, first + width + channels, r->heads);
+    return CDZ_OK;
+}
+
+/* The delta rule's: queries, keys, values and the gate, and two numbers a head; each in a tensor, or group by group in two. */
+static cdz_status bind_delta_in(binder *b, uint32_t i, cdz_recurrent_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const cdz_recurrent *r = &a->recurrent;
+    const size_t width = cdz_recurrent_width(a), channels = cdz_recurrent_channels(a);
+    const size_t D = a->hidden, n = r->heads, each = r->heads / r->groups;
+    const size_t rows[] = {r->rows, r->rows, each * r->columns, each * r->columns},
+                 gates[] = {each, each};
+    cdz_linear all, two;
+    memset(&all, 0, sizeof all);
+    memset(&two, 0, sizeof two);
+    if (cdz_arch_has(a, CDZ_PART_MIX_IN)) {
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_MIX_IN, i, 0}, channels + width, D, false, &all));
+        CDZ_TRY(part_groups(b, &all, r->groups, rows, 4));
+        out->value = rows_of(&all, 0, channels);
+        out->gate = rows_of(&all, channels, width);
+    } else {
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_MIX_VALUES, i, 0}, channels, D, false, &out->value));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_MIX_GATE, i, 0}, width, D, false, &out->gate));
+    }
+    if (!cdz_arch_has(a, CDZ_PART_MIX_GATES)) {
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_MIX_SHARE, i, 0}, n, D, false, &out->share));
+        return bind_linear(b, (place){CDZ_PART_MIX_DECAY, i, 0}, n, D, false, &out->decay);
+    }
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_MIX_GATES, i, 0}, 2 * n, D, false, &two));
+    CDZ_TRY(part_groups(b, &two, r->groups, gates, 2));
+    out->share = rows_of(&two, 0, n);
+    out->decay = rows_of(&two, n, n);
+    return CDZ_OK;
+}
+
+/* A key divided by the root of its squares' sum is one divided by the root of their mean, over the root of its length; a query is
+ * divided by that root once more. */
+static cdz_status make_key_norms(binder *b, cdz_recurrent_weights *out)
+{
+    const double n = b->arch->recurrent.rows;
+    CDZ_TRY(make_vector(b, b->arch->recurrent.rows, (float)(1 / n), &out->q_norm));
+    return make_vector(b, b->arch->recurrent.rows, (float)(1 / sqrt(n)), &out->k_norm);
+}
+
+static cdz_status bind_recurrent(binder *b, uint32_t i, cdz_recurrent_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const cdz_recurrent *r = &a->recurrent;
+    const size_t width = cdz_recurrent_width(a);
+    const bool delta = r->kind == CDZ_MIX_DELTA;
+    float *bias = NULL;
+    char name[NAME_BYTES];
+    CDZ_TRY(delta ? bind_delta_in(b, i, out) : bind_mix_in(b, i, out));
+    CDZ_TRY(bind_taps(b, i, &out->taps));
+    if (r->conv_bias)
+        CDZ_TRY(bind_floats(b, (place){CDZ_PART_MIX_CONV, i, 0}, ".bias", 1,
+                            cdz_recurrent_channels(a), &bias));
+    out->tap_bias = bias;
+    if (r->kind != CDZ_MIX_CONV) CDZ_TRY(bind_rates(b, i, out));
+    if (delta) CDZ_TRY(make_key_norms(b, out));
+    if (r->kind != CDZ_MIX_CONV && r->norm != CDZ_GATED_ONLY)
+        CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_MIX_NORM, i, 0}, ".weight", name),
+                          delta ? r->columns : width, 0, &out->norm.w));
+    return bind_linear(b, (place){CDZ_PART_MIX_OUT, i, 0}, a->hidden, width, r->out_bias, &out->out);
 }
 
 static cdz_status bind_layer(binder *b, uint32_t i, cdz_layer_weights *out)
 {
     const cdz_arch *a = b->arch;
-    CDZ_TRY(bind_norm(b, CDZ_PART_ATTN_NORM, i, a->hidden, &out->attn_norm));
-    CDZ_TRY(bind_attention(b, i, out));
+    if (!a->mixers || a->mixers[i])
+        CDZ_TRY(bind_norm(b, CDZ_PART_ATTN_NORM, i, a->hidden, &out->attn_norm));
+    if (cdz_arch_mixes(a, i, CDZ_MIX_ATTENTION)) CDZ_TRY(bind_attention(b, i, out));
+    if (cdz_arch_mixes(a, i, CDZ_MIX_RECURRENT)) CDZ_TRY(bind_recurrent(b, i, &out->recurrent));
     CDZ_TRY(bind_norm(b, CDZ_PART_ATTN_POST_NORM, i, a->hidden, &out->attn_post_norm));
+    CDZ_TRY(bind_layer_streams(b, i, out));
     CDZ_TRY(bind_cross(b, i, out));
-    CDZ_TRY(bind_norm(b, CDZ_PART_MLP_NORM, i, a->hidden, &out->mlp_norm));
+    if (!cdz_arch_feeds(a, i)) return CDZ_OK;
+    if (!a->one_norm) CDZ_TRY(bind_norm(b, CDZ_PART_MLP_NORM, i, a->hidden, &out->mlp_norm));
     CDZ_TRY(a->sparse[i] ? bind_experts(b, i, out) : bind_dense(b, i, &out->mlp));
     return bind_norm(b, CDZ_PART_MLP_POST_NORM, i, a->hidden, &out->mlp_post_norm);
 }
@@ -611,6 +1214,7 @@ static cdz_status bind_all(binder *b)
     CDZ_TRY(bind_norm(b, CDZ_PART_EMBED_NORM, 0, a->hidden, &w->embed_norm));
     CDZ_TRY(bind_norm(b, CDZ_PART_FINAL_NORM, 0, a->hidden, &w->final_norm));
     CDZ_TRY(bind_layers(b, &w->layers));
+    CDZ_TRY(bind_streams(b));
     if (a->encoder) {
         b->arch = a->encoder;
         CDZ_TRY(bind_encoder(b));

@@ -21,7 +21,7 @@ enum {
 
 /* --- hashes -------------------------------------------------------------------------------- */
 
-cdz_status cdz_check_hash(const cdz_file *file, const cdz_check_progress *progress,
+cdz_status cdz_hash_check(const cdz_file *file, const cdz_check_progress *progress,
                           char hex[CDZ_SHA256_HEX], cdz_error *err)
 {
     cdz_sha256_state state;
@@ -121,8 +121,7 @@ static void find_in_link(const char *path, cdz_arena *arena, cdz_known_hash *out
     if (source) take_hex(name, strlen(name), out, source);
 }
 
-cdz_status cdz_check_known_hash(const char *path, cdz_arena *arena, cdz_known_hash *out,
-                                cdz_error *err)
+cdz_status cdz_hash_known(const char *path, cdz_arena *arena, cdz_known_hash *out, cdz_error *err)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const int folder = (int)(name - path);

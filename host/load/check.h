@@ -13,7 +13,7 @@ typedef struct cdz_check_progress {
     void *user;
 } cdz_check_progress;
 
-cdz_status cdz_check_hash(const cdz_file *file, const cdz_check_progress *progress,
+cdz_status cdz_hash_check(const cdz_file *file, const cdz_check_progress *progress,
                           char hex[CDZ_SHA256_HEX], cdz_error *err);
 
 /* What the SHA-256 of a file should be, and who says so. */
@@ -25,8 +25,7 @@ typedef struct cdz_known_hash {
 /* Asks, in this order: SHA256SUMS in the file's folder, FILE.sha256 (both as sha256sum writes them), what the Hugging
  * Face client recorded of the download (.cache/huggingface/download/FILE.metadata), and the name of the blob that a
  * link in its cache leads to. */
-cdz_status cdz_check_known_hash(const char *path, cdz_arena *arena, cdz_known_hash *out,
-                                cdz_error *err);
+cdz_status cdz_hash_known(const char *path, cdz_arena *arena, cdz_known_hash *out, cdz_error *err);
 
 /* --- values -------------------------------------------------------------------------------- */
 

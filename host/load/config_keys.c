@@ -3,10 +3,21 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Under another spelling, where there is one that the file has; NULL: not. */
+static const cdz_json *find_alias(const cdz_keys *keys, const char *key)
+{
+    const cdz_json *value = NULL;
+    for (const cdz_key_alias *a = keys->aliases; a && a->key && !value; a++)
+        if (strcmp(a->key, key) == 0) value = cdz_json_get(keys->object, a->other);
+    return cdz_json_is(value, CDZ_JSON_NULL) ? NULL : value;
+}
 
 const cdz_json *cdz_key(const cdz_keys *keys, const char *key)
 {
-    const cdz_json *value = cdz_json_get(keys->object, key);
+    const cdz_json *other = find_alias(keys, key);
+    const cdz_json *value = other ? other : cdz_json_get(keys->object, key);
     return cdz_json_is(value, CDZ_JSON_NULL) ? NULL : value;
 }
 

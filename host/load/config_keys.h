@@ -5,10 +5,16 @@
 
 #include "load/arch.h"
 
+/* What a family also calls a key. */
+typedef struct cdz_key_alias {
+    const char *key, *other;
+} cdz_key_alias;
+
 typedef struct cdz_keys {
     const cdz_json *object;
     const char *path;   /* the file, for sentences */
     const char *prefix; /* of key names in sentences: "rope_scaling."; NULL: none */
+    const struct cdz_key_alias *aliases; /* other spellings, which win; ends with a key of NULL; or NULL */
     cdz_error *err;
 } cdz_keys;
 
@@ -36,8 +42,22 @@ cdz_status cdz_arch_read_activation(const cdz_keys *keys, const char *key, const
 cdz_status cdz_pair_names(const cdz_keys *config, cdz_arch *decoder, cdz_arch *encoder);
 cdz_status cdz_pair_read(const cdz_keys *config, cdz_arch *arch);
 
+/* recurrent.c: how many layers a list of their kinds names; then which mixers layers have, and the recurrent one's sizes. */
+cdz_status cdz_recurrent_count(const cdz_keys *config, const cdz_arch *arch, uint32_t *n_layers);
+cdz_status cdz_recurrent_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);
+
 /* mixture.c: experts, once sizes and layers are known. */
 cdz_status cdz_experts_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);
+
+/* altup.c: gemma3n's rows of several streams, once windows are known; a list of widths that are all one. */
+cdz_status cdz_arch_read_streams(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);
+cdz_status cdz_arch_read_inner_list(const cdz_keys *config, const char *key, cdz_arch *arch);
+
+/* attention_keys.c: falcon's keys of how a layer is laid, once n_heads and n_kv_heads are known; what MPT has in attn_config;
+ * ALiBi's slopes. */
+cdz_status cdz_arch_read_layout(const cdz_keys *config, cdz_arch *arch);
+cdz_status cdz_arch_read_attn_config(const cdz_keys *config, cdz_arch *arch);
+cdz_status cdz_arch_make_slopes(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);
 
 /* rope.c: the rotary part of config.json, once head_dim and context are known. */
 cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);

@@ -11,50 +11,35 @@
 
 /* --- names --------------------------------------------------------------------------------- */
 
-static const char *const llama_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, GATED};
+const char *const cdz_family_llama_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, GATED};
 static const char *const qwen3_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, QK_NORMS, GATED};
 static const char *const gemma2_names[CDZ_N_PARTS] = {ENDS, SANDWICH_NORMS, ATTENTION, GATED};
 static const char *const gemma3_names[CDZ_N_PARTS] = {ENDS, SANDWICH_NORMS, ATTENTION, QK_NORMS,
                                                       GATED};
 
-static const char *const olmo2_names[CDZ_N_PARTS] = {
-    ENDS,
-    ATTENTION,
-    QK_NORMS,
-    GATED,
-    [CDZ_PART_ATTN_POST_NORM] = "model.layers.#.post_attention_layernorm",
-    [CDZ_PART_MLP_POST_NORM] = "model.layers.#.post_feedforward_layernorm",
-};
+const char *const cdz_family_olmo2_names[CDZ_N_PARTS] = {ENDS, LATE_NORMS, ATTENTION, QK_NORMS,
+                                                         GATED};
 
 static const char *const phi3_names[CDZ_N_PARTS] = {
     ENDS,
     PRE_NORMS,
+    FUSED_GATED,
     [CDZ_PART_QKV] = "model.layers.#.self_attn.qkv_proj",
     [CDZ_PART_O] = "model.layers.#.self_attn.o_proj",
-    [CDZ_PART_GATE_UP] = "model.layers.#.mlp.gate_up_proj",
-    [CDZ_PART_DOWN] = "model.layers.#.mlp.down_proj",
 };
 
-static const char *const mixtral_names[CDZ_N_PARTS] = {
+static const char *const mixtral_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, MIXTRAL_EXPERTS};
+
+static const char *const qwen3_moe_names[CDZ_N_PARTS] = {ENDS,     PRE_NORMS, ATTENTION,
+                                                         QK_NORMS, GATED,     MLP_EXPERTS};
+
+static const char *const stablelm_names[CDZ_N_PARTS] = {
     ENDS,
     PRE_NORMS,
     ATTENTION,
-    [CDZ_PART_ROUTER] = "model.layers.#.block_sparse_moe.gate",
-    [CDZ_PART_EXPERT_GATE] = "model.layers.#.block_sparse_moe.experts.@.w1",
-    [CDZ_PART_EXPERT_UP] = "model.layers.#.block_sparse_moe.experts.@.w3",
-    [CDZ_PART_EXPERT_DOWN] = "model.layers.#.block_sparse_moe.experts.@.w2",
-};
-
-static const char *const qwen3_moe_names[CDZ_N_PARTS] = {
-    ENDS,
-    PRE_NORMS,
-    ATTENTION,
-    QK_NORMS,
     GATED,
-    [CDZ_PART_ROUTER] = "model.layers.#.mlp.gate",
-    [CDZ_PART_EXPERT_GATE] = "model.layers.#.mlp.experts.@.gate_proj",
-    [CDZ_PART_EXPERT_UP] = "model.layers.#.mlp.experts.@.up_proj",
-    [CDZ_PART_EXPERT_DOWN] = "model.layers.#.mlp.experts.@.down_proj",
+    [CDZ_PART_Q_NORM] = "model.layers.#.self_attn.q_layernorm.norms.@",
+    [CDZ_PART_K_NORM] = "model.layers.#.self_attn.k_layernorm.norms.@",
 };
 
 static const char *const starcoder2_names[CDZ_N_PARTS] = {
@@ -65,7 +50,7 @@ static const char *const starcoder2_names[CDZ_N_PARTS] = {
     [CDZ_PART_DOWN] = "model.layers.#.mlp.c_proj",
 };
 
-static const char *const gpt2_names[CDZ_N_PARTS] = {
+const char *const cdz_family_gpt2_names[CDZ_N_PARTS] = {
     [CDZ_PART_EMBED] = "transformer.wte",          [CDZ_PART_POSITIONS] = "transformer.wpe",
     [CDZ_PART_FINAL_NORM] = "transformer.ln_f",    [CDZ_PART_HEAD] = "lm_head",
     [CDZ_PART_ATTN_NORM] = "transformer.h.#.ln_1", [CDZ_PART_QKV] = "transformer.h.#.attn.c_attn",
@@ -151,34 +136,17 @@ static const char *const marian_apart_encoder_names[CDZ_N_PARTS] = {
 static const char *const bart_aliases[] = {"model.encoder.embed_tokens",
                                            "model.decoder.embed_tokens", NULL};
 
-static const cdz_key_names usual_keys = {.hidden = "hidden_size",
-                                         .intermediate = "intermediate_size",
-                                         .layers = "num_hidden_layers",
-                                         .heads = "num_attention_heads",
-                                         .context = "max_position_embeddings",
-                                         .eps = "rms_norm_eps",
-                                         .activation = "hidden_act"};
-static const cdz_key_names gemma_keys = {.hidden = "hidden_size",
-                                         .intermediate = "intermediate_size",
-                                         .layers = "num_hidden_layers",
-                                         .heads = "num_attention_heads",
-                                         .context = "max_position_embeddings",
-                                         .eps = "rms_norm_eps",
+const cdz_key_names cdz_family_rms_keys = {USUAL_KEYS, .eps = "rms_norm_eps"};
+const cdz_key_names cdz_family_layer_keys = {USUAL_KEYS, .eps = "layer_norm_eps"};
+static const cdz_key_names gemma_keys = {SIZE_KEYS, .eps = "rms_norm_eps",
                                          .activation = "hidden_activation"};
-static const cdz_key_names gpt2_keys = {.hidden = "n_embd",
-                                        .intermediate = "n_inner",
-                                        .layers = "n_layer",
-                                        .heads = "n_head",
-                                        .context = "n_positions",
-                                        .eps = "layer_norm_epsilon",
-                                        .activation = "activation_function"};
-static const cdz_key_names gpt_neox_keys = {.hidden = "hidden_size",
-                                            .intermediate = "intermediate_size",
-                                            .layers = "num_hidden_layers",
-                                            .heads = "num_attention_heads",
-                                            .context = "max_position_embeddings",
-                                            .eps = "layer_norm_eps",
-                                            .activation = "hidden_act"};
+const cdz_key_names cdz_family_gpt2_keys = {.hidden = "n_embd",
+                                            .intermediate = "n_inner",
+                                            .layers = "n_layer",
+                                            .heads = "n_head",
+                                            .context = "n_positions",
+                                            .eps = "layer_norm_epsilon",
+                                            .activation = "activation_function"};
 static const cdz_key_names t5_keys = {.hidden = "d_model",
                                       .intermediate = "d_ff",
                                       .layers = "num_decoder_layers",
@@ -211,35 +179,29 @@ static const cdz_key_names marian_keys = {.hidden = "d_model",
                                           .activation = "activation_function",
                                           .vocab = "decoder_vocab_size"};
 
-static const cdz_key_names starcoder2_keys = {.hidden = "hidden_size",
-                                              .intermediate = "intermediate_size",
-                                              .layers = "num_hidden_layers",
-                                              .heads = "num_attention_heads",
-                                              .context = "max_position_embeddings",
-                                              .eps = "norm_epsilon",
-                                              .activation = "hidden_act"};
+static const cdz_key_names starcoder2_keys = {USUAL_KEYS, .eps = "norm_epsilon"};
 
 /* --- families ------------------------------------------------------------------------------ */
 
 static const cdz_family families[] = {
     {.model_type = "llama",
      .architecture = "LlamaForCausalLM",
-     .names = llama_names,
-     .keys = &usual_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_BY_KEY,
      .context = 2048},
     {.model_type = "mistral",
      .architecture = "MistralForCausalLM",
-     .names = llama_names,
-     .keys = &usual_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .window = CDZ_WINDOW_ALL,
      .window_size = 4096,
      .context = 4096 * 32,
      .n_kv_heads = 8},
     {.model_type = "qwen2",
      .architecture = "Qwen2ForCausalLM",
-     .names = llama_names,
-     .keys = &usual_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_QKV,
      .window = CDZ_WINDOW_BY_LAYER,
      .window_size = 4096,
@@ -248,7 +210,7 @@ static const cdz_family families[] = {
     {.model_type = "qwen3",
      .architecture = "Qwen3ForCausalLM",
      .names = qwen3_names,
-     .keys = &usual_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_BY_LAYER,
      .qk_norm = CDZ_QK_HEAD,
@@ -258,8 +220,8 @@ static const cdz_family families[] = {
      .head_dim = 128},
     {.model_type = "smollm3",
      .architecture = "SmolLM3ForCausalLM",
-     .names = llama_names,
-     .keys = &usual_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_BY_KEY,
      .window = CDZ_WINDOW_NO_ROPE,
      .no_rope_layers = true,
@@ -269,8 +231,8 @@ static const cdz_family families[] = {
      .tied = true},
     {.model_type = "olmo2",
      .architecture = "Olmo2ForCausalLM",
-     .names = olmo2_names,
-     .keys = &usual_keys,
+     .names = cdz_family_olmo2_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .qk_norm = CDZ_QK_ALL,
      .context = 2048,
@@ -278,7 +240,7 @@ static const cdz_family families[] = {
     {.model_type = "phi3",
      .architecture = "Phi3ForCausalLM",
      .names = phi3_names,
-     .keys = &usual_keys,
+     .keys = &cdz_family_rms_keys,
      .window = CDZ_WINDOW_ALL,
      .context = 4096,
      .eps = 1e-5,
@@ -327,7 +289,7 @@ static const cdz_family families[] = {
     {.model_type = "mixtral",
      .architecture = "MixtralForCausalLM",
      .names = mixtral_names,
-     .keys = &usual_keys,
+     .keys = &cdz_family_rms_keys,
      .window = CDZ_WINDOW_ALL,
      .experts = CDZ_EXPERTS_ALL,
      .context = 4096 * 32,
@@ -337,7 +299,7 @@ static const cdz_family families[] = {
     {.model_type = "qwen3_moe",
      .architecture = "Qwen3MoeForCausalLM",
      .names = qwen3_moe_names,
-     .keys = &usual_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_ALL_IF_USED,
      .experts = CDZ_EXPERTS_BY_LAYER,
@@ -348,8 +310,8 @@ static const cdz_family families[] = {
     {.model_type = "gpt2",
      .runs_whole = true,
      .architecture = "GPT2LMHeadModel",
-     .names = gpt2_names,
-     .keys = &gpt2_keys,
+     .names = cdz_family_gpt2_names,
+     .keys = &cdz_family_gpt2_keys,
      .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,
      .conv1d = true,
@@ -363,11 +325,11 @@ static const cdz_family families[] = {
      .runs_whole = true,
      .architecture = "GPTNeoXForCausalLM",
      .names = gpt_neox_names,
-     .keys = &gpt_neox_keys,
+     .keys = &cdz_family_layer_keys,
      .biases = CDZ_BIAS_NEOX,
      .norm = CDZ_NORM_LAYER,
      .fused = CDZ_FUSED_HEADS,
-     .parallel = true,
+     .parallel = CDZ_PARALLEL_UNLESS_SAID,
      .context = 2048,
      .activation = "gelu",
      .eps = 1e-5,
@@ -375,10 +337,13 @@ static const cdz_family families[] = {
     {.model_type = "stablelm",
      .runs_whole = true,
      .architecture = "StableLmForCausalLM",
-     .names = llama_names,
-     .keys = &gpt_neox_keys,
+     .names = stablelm_names,
+     .keys = &cdz_family_layer_keys,
      .biases = CDZ_BIAS_USE_QKV,
      .norm = CDZ_NORM_LAYER,
+     .parallel = CDZ_PARALLEL_IF_SAID,
+     .qk_norm = CDZ_QK_EACH,
+     .qk_norm_key = "qk_layernorm",
      .context = 4096,
      .n_kv_heads = 32,
      .eps = 1e-5,
@@ -457,7 +422,7 @@ enum { N_FAMILIES = sizeof families / sizeof *families };
 static const cdz_family *family_at(size_t i)
 {
     const cdz_family_list lists[] = {
-        {families, N_FAMILIES}, cdz_families_dense(), cdz_families_sparse()};
+        {families, N_FAMILIES}, cdz_families_dense(), cdz_families_sparse(), cdz_families_hybrid()};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; i -= lists[l++].n)
         if (i < lists[l].n) return &lists[l].items[i];
     return NULL;

@@ -18,6 +18,7 @@ typedef enum cdz_bias_rule {
     CDZ_BIAS_QKV_NAMED, /* qkv_bias: q, k and v */
     CDZ_BIAS_APART,     /* attention_bias: q, k and v; attention_out_bias: o; mlp_bias */
     CDZ_BIAS_MLP,       /* always the feed-forward, nothing else */
+    CDZ_BIAS_NAMED,     /* bias: all */
 } cdz_bias_rule;
 
 typedef enum cdz_window_rule {
@@ -36,6 +37,21 @@ typedef enum cdz_expert_rule {
     CDZ_EXPERTS_BY_LAYER, /* decoder_sparse_step, mlp_only_layers; moe_intermediate_size */
     CDZ_EXPERTS_ROUTED,   /* as the family's cdz_expert_rules says */
 } cdz_expert_rule;
+
+/* Do scores fall with distance, in place of a rotation? */
+typedef enum cdz_alibi_rule {
+    CDZ_ALIBI_NEVER,
+    CDZ_ALIBI_ALWAYS,
+    CDZ_ALIBI_ATTN_CONFIG, /* and the scale of scores, and modes, are in an object of that name */
+} cdz_alibi_rule;
+
+/* Do attention and feed-forward read the same x? */
+typedef enum cdz_parallel_rule {
+    CDZ_PARALLEL_NEVER,
+    CDZ_PARALLEL_UNLESS_SAID, /* use_parallel_residual, true unless given; each has a norm */
+    CDZ_PARALLEL_IF_SAID,     /* the same, false unless given; then they share a norm */
+    CDZ_PARALLEL_ONE_NORM,    /* always, and share a norm */
+} cdz_parallel_rule;
 
 /* Which layers rotate. */
 typedef enum cdz_rope_rule {
@@ -56,21 +72,62 @@ typedef enum cdz_sparse_rule {
 /* How a family's experts are told. Keys that are NULL are not read. */
 typedef struct cdz_expert_rules {
     const char *count, *active;
-    const char *inner; /* NULL: intermediate_size */
-    uint32_t n_active; /* default of that key; 0: required */
+    const char *inner;              /* NULL: intermediate_size */
+    uint32_t n_active;              /* default of that key; 0: required */
+    uint32_t only_active;           /* and its only value; 0: any */
+    uint32_t n_groups, groups_kept; /* defaults of n_group, topk_group; 0: 1 */
     cdz_sparse_rule sparse;
-    uint32_t first_dense; /* default of first_k_dense_replace */
+    uint32_t first_dense;   /* default of first_k_dense_replace */
+    const char *first_key;  /* or of this key in its place */
+    const char *bias_key;   /* router.biased */
+    const char *latent_key; /* expert_width; may be null */
+    bool may_lack; /* a count of 0: the shared expert is all that there is, as a feed-forward */
     /* The expert that every row goes to: its width, or how many experts' widths it has. */
     const char *shared_inner, *shared_count;
     uint32_t n_shared;
-    cdz_router router;       /* with the defaults of what follows */
-    bool normalise_key;      /* norm_topk_prob */
-    bool scale_key;          /* routed_scaling_factor */
+    cdz_router router;  /* with the defaults of what follows */
+    bool normalise_key; /* norm_topk_prob */
+    bool scale_key;     /* routed_scaling_factor */
+    bool method_key; /* topk_method: greedy, or group_limited_greedy, which reads n_group and topk_group */
     bool group_keys;         /* n_group, topk_group */
     const char *least_key;   /* router.sum_least */
+    const char *near_key;    /* half of router.near */
     bool transposed;         /* experts that lie in one tensor lie as (experts, inputs, outputs) */
+    bool interleaved;        /* a gate's row, then an up's row, and so on */
+    bool biased;             /* experts have biases, and so has the router's map */
     const char *dense_inner; /* width of the layers without experts; NULL: intermediate_size */
 } cdz_expert_rules;
+
+/* A size, under a key or an older one; 0: required. */
+typedef struct cdz_size_key {
+    const char *key, *old_key;
+    uint32_t usual;
+} cdz_size_key;
+
+/* How a family's recurrent mixer is told. Keys that are NULL are not read. */
+typedef struct cdz_recurrent_rules {
+    cdz_mixer kind;
+    bool beside;  /* attention in the same layer */
+    bool alone;   /* a layer is a mixer or a feed-forward */
+    bool no_feed; /* there are no feed-forwards */
+    /* Which layers: a list of words, else of letters, else of the layers with attention, else all but each nth; else all are
+     * recurrent, or none is. */
+    const char *types, *old_types, *letters, *attention_list, *interval;
+    const char *word, *attention_word, *feed_word;
+    uint32_t usual_interval;
+    bool usually_recurrent;
+    cdz_size_key taps, heads, groups, rows, columns;
+    const char *inner, *expand; /* columns "auto": what heads share */
+    uint32_t usual_inner, usual_expand;
+    const char *conv_bias, *in_bias, *out_bias;
+    bool usual_conv_bias;
+    const char *curve;         /* of the convolution; NULL: the block's. silu alone */
+    const char *limit, *least; /* of a step: a pair, or its lower end alone */
+    cdz_gated_norm norm;
+    bool norm_keys;  /* mamba_rms_norm, mamba_norm_before_gate */
+    bool multiplied; /* ssm_multipliers and those of the rest of the block */
+    bool by_groups;  /* the rows of CDZ_PART_MIX_IN and CDZ_PART_MIX_GATES lie group by group */
+} cdz_recurrent_rules;
 
 /* The keys that families spell differently; NULL: there is none. */
 typedef struct cdz_key_names {
@@ -96,21 +153,37 @@ struct cdz_family {
     cdz_bias_rule biases;
     cdz_window_rule window;
     cdz_expert_rule experts;
-    const cdz_expert_rules *routing; /* of CDZ_EXPERTS_ROUTED */
+    const cdz_expert_rules *routing;      /* of CDZ_EXPERTS_ROUTED */
+    const cdz_recurrent_rules *recurrent; /* NULL: attention alone */
+    bool attention_gate;                  /* q_proj has a gate of as many rows after each head's */
+    bool rope_by_type;  /* layers rotate where position_embedding_type is "rope" */
+    bool no_rotation;   /* none does */
+    bool old_tied;      /* tie_embedding is read too */
+    bool adjusts_inner; /* block_auto_adjust_ff_dim and what it is made of */
     cdz_norm_kind norm;
     float norm_offset;
     bool norm_no_bias;   /* layer norms have a weight alone */
     bool norm_no_weight; /* nor that */
     cdz_qk_norm qk_norm;
     bool qk_norm_last; /* after the rotation */
-    bool qk_norm_key;  /* use_qk_norm, false unless given, says whether there are such norms */
+    const char *
+        qk_norm_key; /* false unless given, says whether there are such norms; NULL: they are always there */
     bool qk_norm_bare; /* they have no weights, and layers that rotate have them alone; use_qk_norm is true unless given */
     bool tempered;    /* attn_temperature_tuning, attn_scale, floor_scale */
     bool temper_beta; /* llama_4_scaling_beta of the rope's description */
-    bool clips;       /* clip_qkv is read, and refused */
+    bool latent; /* kv_lora_rank, q_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim */
+    bool rope_interleave; /* the key of that name is read, true unless given */
+    bool clamped;         /* gates by clamped numbers, whatever hidden_act says */
+    bool clips;           /* clip_qkv is read, and refused */
     cdz_fused fused;
-    bool conv1d, scaled_embedding, scales_given, parallel, gpt2_scales, no_rope_layers, local_rope;
-    bool one_norm; /* attention and feed-forward are parallel and read the same normed row */
+    bool conv1d, scaled_embedding, scales_given, gpt2_scales, no_rope_layers, local_rope;
+    cdz_parallel_rule parallel;
+    bool layout_keys; /* falcon's: new_decoder_architecture, multi_query, parallel_attn, num_ln_in_parallel_attn; other_names
+                              have two norms before a layer */
+    bool streams;     /* altup_num_inputs and what belongs to it; num_kv_shared_layers */
+    cdz_alibi_rule alibi;
+    bool mscales; /* longrope's short_mscale and long_mscale, required, in place of attention_factor */
+    const struct cdz_key_alias *aliases; /* of keys; ends with a key of NULL; or NULL */
     bool multipliers; /* embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling */
     bool interleaved; /* a head's pairs are neighbours */
     bool rope_alpha;  /* "dynamic" with alpha is a larger theta, whatever the length */
@@ -155,5 +228,6 @@ typedef struct cdz_family_list {
 
 cdz_family_list cdz_families_dense(void);  /* families_dense.c */
 cdz_family_list cdz_families_sparse(void); /* families_sparse.c */
+cdz_family_list cdz_families_hybrid(void); /* families_hybrid.c */
 
 #endif

@@ -1,19 +1,16 @@
 /* families_dense.c - the table of families goes on: decoders without experts. */
-#include "load/families.h"
+#include "load/config_keys.h"
 #include "load/family_names.h"
 
 /* --- names --------------------------------------------------------------------------------- */
 
-#define LATE_NORMS                                                                                 \
-    [CDZ_PART_ATTN_POST_NORM] = "model.layers.#.post_attention_layernorm",                         \
-    [CDZ_PART_MLP_POST_NORM] = "model.layers.#.post_feedforward_layernorm"
 #define ONE_NORM [CDZ_PART_ATTN_NORM] = "model.layers.#.input_layernorm"
 #define UNGATED                                                                                    \
     [CDZ_PART_UP] = "model.layers.#.mlp.up_proj", [CDZ_PART_DOWN] = "model.layers.#.mlp.down_proj"
 
-static const char *const llama_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, GATED};
-static const char *const late_names[CDZ_N_PARTS] = {ENDS, LATE_NORMS, ATTENTION, QK_NORMS, GATED};
 static const char *const cohere_names[CDZ_N_PARTS] = {ENDS, ONE_NORM, ATTENTION, GATED};
+static const char *const cohere_normed_names[CDZ_N_PARTS] = {ENDS, ONE_NORM, ATTENTION, QK_NORMS,
+                                                             GATED};
 static const char *const ungated_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, UNGATED};
 static const char *const ernie_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION,
                                                      GATED, [CDZ_PART_HEAD_BIAS] = "lm_head.bias"};
@@ -78,14 +75,6 @@ static const char *const gptj_names[CDZ_N_PARTS] = {
     [CDZ_PART_DOWN] = "transformer.h.#.mlp.fc_out",
 };
 
-static const char *const bigcode_names[CDZ_N_PARTS] = {
-    [CDZ_PART_EMBED] = "transformer.wte",          [CDZ_PART_POSITIONS] = "transformer.wpe",
-    [CDZ_PART_FINAL_NORM] = "transformer.ln_f",    [CDZ_PART_HEAD] = "lm_head",
-    [CDZ_PART_ATTN_NORM] = "transformer.h.#.ln_1", [CDZ_PART_QKV] = "transformer.h.#.attn.c_attn",
-    [CDZ_PART_O] = "transformer.h.#.attn.c_proj",  [CDZ_PART_MLP_NORM] = "transformer.h.#.ln_2",
-    [CDZ_PART_UP] = "transformer.h.#.mlp.c_fc",    [CDZ_PART_DOWN] = "transformer.h.#.mlp.c_proj",
-};
-
 static const char *const opt_names[CDZ_N_PARTS] = {
     [CDZ_PART_EMBED] = "model.decoder.embed_tokens",
     [CDZ_PART_POSITIONS] = "model.decoder.embed_positions",
@@ -101,25 +90,86 @@ static const char *const opt_names[CDZ_N_PARTS] = {
     [CDZ_PART_DOWN] = "model.decoder.layers.#.fc2",
 };
 
+static const char *const codegen_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "transformer.wte",
+    [CDZ_PART_FINAL_NORM] = "transformer.ln_f",
+    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_HEAD_BIAS] = "lm_head.bias",
+    [CDZ_PART_ATTN_NORM] = "transformer.h.#.ln_1",
+    [CDZ_PART_QKV] = "transformer.h.#.attn.qkv_proj",
+    [CDZ_PART_O] = "transformer.h.#.attn.out_proj",
+    [CDZ_PART_UP] = "transformer.h.#.mlp.fc_in",
+    [CDZ_PART_DOWN] = "transformer.h.#.mlp.fc_out",
+};
+
+/* Of falcon and bloom. */
+#define BLOOM_LAYERS                                                                                \
+    [CDZ_PART_EMBED] = "transformer.word_embeddings", [CDZ_PART_FINAL_NORM] = "transformer.ln_f",   \
+    [CDZ_PART_HEAD] = "lm_head", [CDZ_PART_QKV] = "transformer.h.#.self_attention.query_key_value", \
+    [CDZ_PART_O] = "transformer.h.#.self_attention.dense",                                          \
+    [CDZ_PART_UP] = "transformer.h.#.mlp.dense_h_to_4h", [CDZ_PART_DOWN] = "transformer.h.#.mlp.dense_4h_to_h"
+#define BLOOM_NORMS                                                                                \
+    [CDZ_PART_ATTN_NORM] = "transformer.h.#.input_layernorm", [CDZ_PART_MLP_NORM] =                \
+                                                                  "transformer.h.#.post_attention_layernorm"
+
+static const char *const bloom_names[CDZ_N_PARTS] = {
+    BLOOM_LAYERS, BLOOM_NORMS, [CDZ_PART_EMBED_NORM] = "transformer.word_embeddings_layernorm"};
+static const char *const falcon_names[CDZ_N_PARTS] = {BLOOM_LAYERS, BLOOM_NORMS};
+static const char *const falcon_apart_names[CDZ_N_PARTS] = {
+    BLOOM_LAYERS, [CDZ_PART_ATTN_NORM] = "transformer.h.#.ln_attn",
+    [CDZ_PART_MLP_NORM] = "transformer.h.#.ln_mlp"};
+
+static const char *const mpt_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "transformer.wte",
+    [CDZ_PART_FINAL_NORM] = "transformer.norm_f",
+    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_ATTN_NORM] = "transformer.blocks.#.norm_1",
+    [CDZ_PART_QKV] = "transformer.blocks.#.attn.Wqkv",
+    [CDZ_PART_O] = "transformer.blocks.#.attn.out_proj",
+    [CDZ_PART_MLP_NORM] = "transformer.blocks.#.norm_2",
+    [CDZ_PART_UP] = "transformer.blocks.#.ffn.up_proj",
+    [CDZ_PART_DOWN] = "transformer.blocks.#.ffn.down_proj",
+};
+
+static const char *const apertus_names[CDZ_N_PARTS] = {
+    ENDS,
+    ATTENTION,
+    QK_NORMS,
+    UNGATED,
+    [CDZ_PART_ATTN_NORM] = "model.layers.#.attention_layernorm",
+    [CDZ_PART_MLP_NORM] = "model.layers.#.feedforward_layernorm",
+    [CDZ_PART_XIELU] = "model.layers.#.mlp.act_fn",
+};
+
+static const char *const gemma3n_names[CDZ_N_PARTS] = {
+    ENDS,
+    SANDWICH_NORMS,
+    ATTENTION,
+    QK_NORMS,
+    GATED,
+    [CDZ_PART_STREAM_IN] = "model.altup_projections.@",
+    [CDZ_PART_STREAM_OUT] = "model.altup_unembed_projections.@",
+    [CDZ_PART_LAYER_EMBED] = "model.embed_tokens_per_layer",
+    [CDZ_PART_LAYER_PROJECT] = "model.per_layer_model_projection",
+    [CDZ_PART_LAYER_NORM] = "model.per_layer_projection_norm",
+    [CDZ_PART_STREAM_ROUTER_NORM] = "model.layers.#.altup.router_norm",
+    [CDZ_PART_STREAM_ROUTER] = "model.layers.#.altup.modality_router",
+    [CDZ_PART_STREAM_FORETELL] = "model.layers.#.altup.prediction_coefs",
+    [CDZ_PART_STREAM_CORRECT] = "model.layers.#.altup.correction_coefs",
+    [CDZ_PART_STREAM_SCALE] = "model.layers.#.altup.correct_output_scale",
+    [CDZ_PART_STREAM_GATE] = "model.layers.#.per_layer_input_gate",
+    [CDZ_PART_STREAM_UP] = "model.layers.#.per_layer_projection",
+    [CDZ_PART_STREAM_NORM] = "model.layers.#.post_per_layer_input_norm",
+    [CDZ_PART_LAUREL_IN] = "model.layers.#.laurel.linear_left",
+    [CDZ_PART_LAUREL_OUT] = "model.layers.#.laurel.linear_right",
+    [CDZ_PART_LAUREL_NORM] = "model.layers.#.laurel.post_laurel_norm",
+};
+
 /* --- keys ---------------------------------------------------------------------------------- */
 
-#define SIZE_KEYS                                                                                  \
-    .hidden = "hidden_size", .intermediate = "intermediate_size", .layers = "num_hidden_layers",   \
-    .heads = "num_attention_heads", .context = "max_position_embeddings",                          \
-    .activation = "hidden_act"
+static const cdz_key_names norm_keys = {USUAL_KEYS, .eps = "norm_eps"};
+static const cdz_key_names no_eps_keys = {USUAL_KEYS};
 
-static const cdz_key_names rms_keys = {SIZE_KEYS, .eps = "rms_norm_eps"};
-static const cdz_key_names layer_keys = {SIZE_KEYS, .eps = "layer_norm_eps"};
-static const cdz_key_names norm_keys = {SIZE_KEYS, .eps = "norm_eps"};
-static const cdz_key_names no_eps_keys = {SIZE_KEYS};
-
-static const cdz_key_names gpt_keys = {.hidden = "n_embd",
-                                       .intermediate = "n_inner",
-                                       .layers = "n_layer",
-                                       .heads = "n_head",
-                                       .context = "n_positions",
-                                       .eps = "layer_norm_epsilon",
-                                       .activation = "activation_function"};
 static const cdz_key_names opt_keys = {.hidden = "hidden_size",
                                        .intermediate = "ffn_dim",
                                        .layers = "num_hidden_layers",
@@ -127,6 +177,39 @@ static const cdz_key_names opt_keys = {.hidden = "hidden_size",
                                        .context = "max_position_embeddings",
                                        .activation = "activation_function"};
 
+static const cdz_key_names gemma3n_keys = {SIZE_KEYS, .eps = "rms_norm_eps",
+                                           .activation = "hidden_activation"};
+static const cdz_key_names falcon_keys = {.hidden = "hidden_size",
+                                          .intermediate = "ffn_hidden_size",
+                                          .layers = "num_hidden_layers",
+                                          .heads = "num_attention_heads",
+                                          .context = "max_position_embeddings",
+                                          .eps = "layer_norm_epsilon",
+                                          .activation = "activation"};
+static const cdz_key_alias falcon_aliases[] = {{"hidden_size", "n_embed"}, {NULL, NULL}};
+static const cdz_key_names bloom_keys = {.hidden = "hidden_size",
+                                         .intermediate = "n_inner",
+                                         .layers = "n_layer",
+                                         .heads = "n_head",
+                                         .eps = "layer_norm_epsilon"};
+static const cdz_key_alias bloom_aliases[] = {{"hidden_size", "n_embed"},
+                                              {"n_layer", "num_hidden_layers"},
+                                              {"n_head", "num_attention_heads"},
+                                              {NULL, NULL}};
+static const cdz_key_names mpt_keys = {.hidden = "d_model",
+                                       .intermediate = "intermediate_size",
+                                       .layers = "n_layers",
+                                       .heads = "n_heads",
+                                       .context = "max_seq_len",
+                                       .eps = "layer_norm_epsilon"};
+static const cdz_key_alias mpt_aliases[] = {{"d_model", "hidden_size"},
+                                            {"n_layers", "num_hidden_layers"},
+                                            {"n_heads", "num_attention_heads"},
+                                            {NULL, NULL}};
+
+static const cdz_only_value bloom_only[] = {{"apply_residual_connection_post_layernorm", false},
+                                            {NULL, false}};
+static const cdz_only_value mpt_only[] = {{"no_bias", true}, {NULL, false}};
 static const cdz_only_value persimmon_only[] = {{"qk_layernorm", true}, {NULL, false}};
 static const cdz_only_value bigcode_only[] = {{"multi_query", true}, {NULL, false}};
 static const cdz_only_value opt_only[] = {{"do_layer_norm_before", true},
@@ -140,8 +223,8 @@ static const cdz_only_value opt_only[] = {{"do_layer_norm_before", true},
 static const cdz_family families[] = {
     {.model_type = "olmo3",
      .architecture = "Olmo3ForCausalLM",
-     .names = late_names,
-     .keys = &rms_keys,
+     .names = cdz_family_olmo2_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_PATTERN,
      .qk_norm = CDZ_QK_ALL,
@@ -152,8 +235,8 @@ static const cdz_family families[] = {
     {.model_type = "exaone4",
      .architecture = "Exaone4ForCausalLM",
      .runs_whole = true,
-     .names = late_names,
-     .keys = &rms_keys,
+     .names = cdz_family_olmo2_names,
+     .keys = &cdz_family_rms_keys,
      .window = CDZ_WINDOW_PATTERN,
      .rope_rule = CDZ_ROPE_IN_WINDOWS_IF_ANY,
      .qk_norm = CDZ_QK_HEAD,
@@ -166,13 +249,13 @@ static const cdz_family families[] = {
      .architecture = "Cohere2ForCausalLM",
      .runs_whole = true,
      .names = cohere_names,
-     .keys = &layer_keys,
+     .keys = &cdz_family_layer_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_PATTERN,
      .rope_rule = CDZ_ROPE_IN_WINDOWS,
      .norm = CDZ_NORM_LAYER,
      .norm_no_bias = true,
-     .one_norm = true,
+     .parallel = CDZ_PARALLEL_ONE_NORM,
      .interleaved = true,
      .logit_scale = 0.0625,
      .window_size = 4096,
@@ -182,12 +265,14 @@ static const cdz_family families[] = {
      .tied = true},
     {.model_type = "cohere",
      .architecture = "CohereForCausalLM",
-     .names = cohere_names,
-     .keys = &layer_keys,
+     .names = cohere_normed_names,
+     .keys = &cdz_family_layer_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .norm = CDZ_NORM_LAYER,
      .norm_no_bias = true,
-     .one_norm = true,
+     .parallel = CDZ_PARALLEL_ONE_NORM,
+     .qk_norm = CDZ_QK_EACH,
+     .qk_norm_key = "use_qk_norm",
      .interleaved = true,
      .logit_scale = 0.0625,
      .context = 8192,
@@ -197,7 +282,7 @@ static const cdz_family families[] = {
     {.model_type = "glm4",
      .architecture = "Glm4ForCausalLM",
      .names = glm4_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_QKV_KEY,
      .bias = true,
      .interleaved = true,
@@ -208,16 +293,16 @@ static const cdz_family families[] = {
      .partial_rotary = 0.5},
     {.model_type = "granite",
      .architecture = "GraniteForCausalLM",
-     .names = llama_names,
-     .keys = &rms_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_BY_KEY,
      .multipliers = true,
      .scales_given = true,
      .context = 2048},
     {.model_type = "seed_oss",
      .architecture = "SeedOssForCausalLM",
-     .names = llama_names,
-     .keys = &rms_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_APART,
      .bias = true,
      .context = 524288,
@@ -226,7 +311,7 @@ static const cdz_family families[] = {
     {.model_type = "hunyuan_v1_dense",
      .architecture = "HunYuanDenseV1ForCausalLM",
      .names = hunyuan_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .qk_norm = CDZ_QK_HEAD,
      .qk_norm_last = true,
@@ -236,7 +321,7 @@ static const cdz_family families[] = {
     {.model_type = "ernie4_5",
      .architecture = "Ernie4_5ForCausalLM",
      .names = ernie_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_USE,
      .interleaved = true,
      .context = 131072,
@@ -247,8 +332,8 @@ static const cdz_family families[] = {
      .tied = true},
     {.model_type = "gemma",
      .architecture = "GemmaForCausalLM",
-     .names = llama_names,
-     .keys = &rms_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .norm_offset = 1,
      .scaled_embedding = true,
@@ -260,8 +345,8 @@ static const cdz_family families[] = {
      .tied = true},
     {.model_type = "ministral3",
      .architecture = "Ministral3ForCausalLM",
-     .names = llama_names,
-     .keys = &rms_keys,
+     .names = cdz_family_llama_names,
+     .keys = &cdz_family_rms_keys,
      .window = CDZ_WINDOW_ALL,
      .temper_beta = true,
      .context = 262144,
@@ -271,14 +356,14 @@ static const cdz_family families[] = {
     {.model_type = "arcee",
      .architecture = "ArceeForCausalLM",
      .names = ungated_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_BY_KEY,
      .context = 4096,
      .activation = "relu2",
      .eps = 1e-5},
     {.model_type = "olmo",
      .architecture = "OlmoForCausalLM",
-     .names = llama_names,
+     .names = cdz_family_llama_names,
      .keys = &no_eps_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .norm = CDZ_NORM_LAYER,
@@ -301,10 +386,10 @@ static const cdz_family families[] = {
     {.model_type = "phi",
      .architecture = "PhiForCausalLM",
      .names = phi_names,
-     .keys = &layer_keys,
+     .keys = &cdz_family_layer_keys,
      .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,
-     .one_norm = true,
+     .parallel = CDZ_PARALLEL_ONE_NORM,
      .context = 2048,
      .activation = "gelu_new",
      .eps = 1e-5,
@@ -313,7 +398,7 @@ static const cdz_family families[] = {
      .architecture = "PersimmonForCausalLM",
      .runs_whole = true,
      .names = persimmon_names,
-     .keys = &layer_keys,
+     .keys = &cdz_family_layer_keys,
      .only = persimmon_only,
      .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,
@@ -327,21 +412,114 @@ static const cdz_family families[] = {
      .architecture = "GPTJForCausalLM",
      .runs_whole = true,
      .names = gptj_names,
-     .keys = &gpt_keys,
+     .keys = &cdz_family_gpt2_keys,
      .biases = CDZ_BIAS_MLP,
      .norm = CDZ_NORM_LAYER,
-     .one_norm = true,
+     .parallel = CDZ_PARALLEL_ONE_NORM,
      .inner_four = true,
      .interleaved = true,
      .rotary_dim = 64,
      .context = 2048,
      .activation = "gelu_new",
      .eps = 1e-5},
+    {.model_type = "gemma3n_text",
+     .architecture = "Gemma3nForCausalLM",
+     .runs_whole = true,
+     .names = gemma3n_names,
+     .keys = &gemma3n_keys,
+     .biases = CDZ_BIAS_ATTENTION,
+     .window = CDZ_WINDOW_PATTERN,
+     .qk_norm = CDZ_QK_HEAD,
+     .scaled_embedding = true,
+     .local_rope = true,
+     .unscaled = true,
+     .streams = true,
+     .window_size = 512,
+     .window_pattern = 5,
+     .context = 32768,
+     .n_kv_heads = 2,
+     .head_dim = 256,
+     .activation = "gelu_pytorch_tanh",
+     .theta = 1e6,
+     .caps = true,
+     .final_cap = 30,
+     .tied = true},
+    {.model_type = "codegen",
+     .architecture = "CodeGenForCausalLM",
+     .runs_whole = true,
+     .names = codegen_names,
+     .keys = &cdz_family_gpt2_keys,
+     .biases = CDZ_BIAS_MLP,
+     .fused = CDZ_FUSED_QUARTERS,
+     .norm = CDZ_NORM_LAYER,
+     .parallel = CDZ_PARALLEL_ONE_NORM,
+     .inner_four = true,
+     .interleaved = true,
+     .rotary_dim = 64,
+     .context = 2048,
+     .activation = "gelu_new",
+     .eps = 1e-5},
+    {.model_type = "falcon",
+     .architecture = "FalconForCausalLM",
+     .runs_whole = true,
+     .names = falcon_names,
+     .other_names = falcon_apart_names,
+     .keys = &falcon_keys,
+     .aliases = falcon_aliases,
+     .biases = CDZ_BIAS_NAMED,
+     .fused = CDZ_FUSED_HEADS,
+     .layout_keys = true,
+     .norm = CDZ_NORM_LAYER,
+     .inner_four = true,
+     .context = 2048,
+     .activation = "gelu",
+     .eps = 1e-5,
+     .tied = true},
+    {.model_type = "mpt",
+     .architecture = "MptForCausalLM",
+     .runs_whole = true,
+     .names = mpt_names,
+     .keys = &mpt_keys,
+     .aliases = mpt_aliases,
+     .only = mpt_only,
+     .alibi = CDZ_ALIBI_ATTN_CONFIG,
+     .norm = CDZ_NORM_LAYER,
+     .norm_no_bias = true,
+     .inner_four = true,
+     .context = 2048,
+     .activation = "gelu",
+     .eps = 1e-5,
+     .tied = true},
+    {.model_type = "bloom",
+     .architecture = "BloomForCausalLM",
+     .runs_whole = true,
+     .names = bloom_names,
+     .keys = &bloom_keys,
+     .aliases = bloom_aliases,
+     .only = bloom_only,
+     .biases = CDZ_BIAS_ALL,
+     .fused = CDZ_FUSED_HEADS,
+     .alibi = CDZ_ALIBI_ALWAYS,
+     .norm = CDZ_NORM_LAYER,
+     .inner_four = true,
+     .activation = "gelu_new",
+     .eps = 1e-5,
+     .tied = true},
+    {.model_type = "apertus",
+     .architecture = "ApertusForCausalLM",
+     .names = apertus_names,
+     .keys = &cdz_family_rms_keys,
+     .biases = CDZ_BIAS_ATTENTION,
+     .qk_norm = CDZ_QK_HEAD,
+     .context = 65536,
+     .activation = "xielu",
+     .theta = 12e6,
+     .eps = 1e-5},
     {.model_type = "gpt_bigcode",
      .architecture = "GPTBigCodeForCausalLM",
      .runs_whole = true,
-     .names = bigcode_names,
-     .keys = &gpt_keys,
+     .names = cdz_family_gpt2_names,
+     .keys = &cdz_family_gpt2_keys,
      .only = bigcode_only,
      .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,

@@ -1,5 +1,4 @@
 /* families_sparse.c - the table of families goes on: decoders with experts that are more than mixtral's. */
-#include "load/families.h"
 #include "load/family_names.h"
 
 /* --- names --------------------------------------------------------------------------------- */
@@ -31,6 +30,9 @@ static const char *const minimax_names[CDZ_N_PARTS] = {
     [CDZ_PART_ROUTER_BIAS] = "model.layers.#.block_sparse_moe.e_score_correction_bias",
 };
 
+static const char *const phimoe_names[CDZ_N_PARTS] = {
+    ENDS, PRE_NORMS, ATTENTION, MIXTRAL_EXPERTS, [CDZ_PART_HEAD_BIAS] = "lm_head.bias"};
+
 static const char *const qwen2_moe_names[CDZ_N_PARTS] = {
     ENDS,
     PRE_NORMS,
@@ -44,14 +46,6 @@ static const char *const qwen2_moe_names[CDZ_N_PARTS] = {
 static const char *const olmoe_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, QK_NORMS,
                                                      MLP_EXPERTS};
 
-static const cdz_key_names rms_keys = {.hidden = "hidden_size",
-                                       .intermediate = "intermediate_size",
-                                       .layers = "num_hidden_layers",
-                                       .heads = "num_attention_heads",
-                                       .context = "max_position_embeddings",
-                                       .eps = "rms_norm_eps",
-                                       .activation = "hidden_act"};
-
 static const char *const granite_moe_names[CDZ_N_PARTS] = {
     ENDS,
     PRE_NORMS,
@@ -59,6 +53,39 @@ static const char *const granite_moe_names[CDZ_N_PARTS] = {
     [CDZ_PART_ROUTER] = "model.layers.#.block_sparse_moe.router.layer",
     [CDZ_PART_EXPERTS_GATE_UP] = "model.layers.#.block_sparse_moe.input_linear.weight",
     [CDZ_PART_EXPERTS_DOWN] = "model.layers.#.block_sparse_moe.output_linear.weight",
+};
+
+static const char *const gpt_oss_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    [CDZ_PART_SINKS] = "model.layers.#.self_attn.sinks",
+    [CDZ_PART_ROUTER] = "model.layers.#.mlp.router",
+    [CDZ_PART_EXPERTS_GATE_UP] = "model.layers.#.mlp.experts.gate_up_proj",
+    [CDZ_PART_EXPERTS_DOWN] = "model.layers.#.mlp.experts.down_proj",
+    [CDZ_PART_EXPERTS_GATE_UP_BIAS] = "model.layers.#.mlp.experts.gate_up_proj_bias",
+    [CDZ_PART_EXPERTS_DOWN_BIAS] = "model.layers.#.mlp.experts.down_proj_bias",
+};
+
+#define LATENT_ATTENTION                                                                                    \
+    [CDZ_PART_Q] = "model.layers.#.self_attn.q_proj", [CDZ_PART_Q_A] = "model.layers.#.self_attn.q_a_proj", \
+    [CDZ_PART_Q_A_NORM] = "model.layers.#.self_attn.q_a_layernorm",                                         \
+    [CDZ_PART_Q_B] = "model.layers.#.self_attn.q_b_proj",                                                   \
+    [CDZ_PART_KV_A] = "model.layers.#.self_attn.kv_a_proj_with_mqa",                                        \
+    [CDZ_PART_KV_A_NORM] = "model.layers.#.self_attn.kv_a_layernorm",                                       \
+    [CDZ_PART_KV_B] = "model.layers.#.self_attn.kv_b_proj", [CDZ_PART_O] = "model.layers.#.self_attn.o_proj"
+
+static const char *const deepseek_v2_names[CDZ_N_PARTS] = {ENDS,  PRE_NORMS,   LATENT_ATTENTION,
+                                                           GATED, MLP_EXPERTS, SHARED_EXPERTS};
+
+static const char *const deepseek_v3_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    GATED,
+    LATENT_ATTENTION,
+    MLP_EXPERTS,
+    SHARED_EXPERTS,
+    [CDZ_PART_ROUTER_BIAS] = "model.layers.#.mlp.gate.e_score_correction_bias",
 };
 
 static const char *const llama4_names[CDZ_N_PARTS] = {
@@ -116,6 +143,14 @@ static const cdz_expert_rules minimax_experts = {
     .router = {.score = CDZ_ROUTE_SIGMOID, .biased = true, .normalise = true, .scale = 1},
 };
 
+/* It takes two whatever the configuration says. */
+static const cdz_expert_rules phimoe_experts = {
+    .count = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .n_active = 2,
+    .only_active = 2,
+    .near_key = "router_jitter_noise",
+    .router = {.score = CDZ_ROUTE_NEAREST, .scale = 1, .near = 0.01f}};
 static const cdz_expert_rules qwen2_moe_experts = {
     .count = "num_experts",
     .active = "num_experts_per_tok",
@@ -154,18 +189,62 @@ static const cdz_expert_rules llama4_experts = {
     .transposed = true,
 };
 
+/* The softmax over the chosen logits is the one over all, normalised. */
+static const cdz_expert_rules gpt_oss_experts = {
+    .count = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .n_active = 4,
+    .router = {.normalise = true, .scale = 1},
+    .transposed = true,
+    .interleaved = true,
+    .biased = true,
+};
+
+static const cdz_expert_rules deepseek_v2_experts = {
+    .count = "n_routed_experts",
+    .active = "num_experts_per_tok",
+    .inner = "moe_intermediate_size",
+    .sparse = CDZ_SPARSE_AFTER_FIRST,
+    .shared_count = "n_shared_experts",
+    .n_shared = 2,
+    .router = {.scale = 1},
+    .scale_key = true,
+    .method_key = true,
+};
+
+static const cdz_expert_rules deepseek_v3_experts = {
+    .count = "n_routed_experts",
+    .active = "num_experts_per_tok",
+    .inner = "moe_intermediate_size",
+    .n_active = 8,
+    .n_groups = 8,
+    .groups_kept = 4,
+    .sparse = CDZ_SPARSE_AFTER_FIRST,
+    .first_dense = 3,
+    .shared_count = "n_shared_experts",
+    .n_shared = 1,
+    .router = {.score = CDZ_ROUTE_SIGMOID,
+               .biased = true,
+               .normalise = true,
+               .sum_add = 1e-20f,
+               .scale = 2.5f},
+    .normalise_key = true,
+    .scale_key = true,
+    .group_keys = true,
+};
+
 /* --- families ------------------------------------------------------------------------------ */
 
 static const cdz_family families[] = {
     {.model_type = "glm4_moe",
      .architecture = "Glm4MoeForCausalLM",
      .names = glm4_moe_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_QKV_KEY,
      .experts = CDZ_EXPERTS_ROUTED,
      .routing = &glm4_moe_experts,
      .qk_norm = CDZ_QK_HEAD,
-     .qk_norm_key = true,
+     .qk_norm_key = "use_qk_norm",
      .context = 131072,
      .n_kv_heads = 8,
      .eps = 1e-5,
@@ -173,7 +252,7 @@ static const cdz_family families[] = {
     {.model_type = "ernie4_5_moe",
      .architecture = "Ernie4_5_MoeForCausalLM",
      .names = ernie_moe_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_USE,
      .experts = CDZ_EXPERTS_ROUTED,
      .routing = &ernie_experts,
@@ -186,7 +265,7 @@ static const cdz_family families[] = {
     {.model_type = "minimax_m2",
      .architecture = "MiniMaxM2ForCausalLM",
      .names = minimax_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .experts = CDZ_EXPERTS_ROUTED,
      .routing = &minimax_experts,
      .qk_norm = CDZ_QK_ALL,
@@ -195,10 +274,25 @@ static const cdz_family families[] = {
      .head_dim = 128,
      .theta = 5e6,
      .partial_rotary = 1},
+    {.model_type = "phimoe",
+     .architecture = "PhimoeForCausalLM",
+     .names = phimoe_names,
+     .keys = &cdz_family_rms_keys,
+     .biases = CDZ_BIAS_ATTENTION,
+     .window = CDZ_WINDOW_ALL,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &phimoe_experts,
+     .norm = CDZ_NORM_LAYER,
+     .only_longrope = true,
+     .mscales = true,
+     .context = 131072,
+     .n_kv_heads = 8,
+     .theta = 1e6,
+     .eps = 1e-5},
     {.model_type = "qwen2_moe",
      .architecture = "Qwen2MoeForCausalLM",
      .names = qwen2_moe_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_QKV_NAMED,
      .bias = true,
      .window = CDZ_WINDOW_BY_LAYER,
@@ -210,7 +304,7 @@ static const cdz_family families[] = {
     {.model_type = "olmoe",
      .architecture = "OlmoeForCausalLM",
      .names = olmoe_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .experts = CDZ_EXPERTS_ROUTED,
      .routing = &olmoe_experts,
@@ -221,7 +315,7 @@ static const cdz_family families[] = {
     {.model_type = "granitemoe",
      .architecture = "GraniteMoeForCausalLM",
      .names = granite_moe_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .experts = CDZ_EXPERTS_ROUTED,
      .routing = &granite_moe_experts,
@@ -231,7 +325,7 @@ static const cdz_family families[] = {
     {.model_type = "llama4_text",
      .architecture = "Llama4ForCausalLM",
      .names = llama4_names,
-     .keys = &rms_keys,
+     .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_BLOCKS,
      .experts = CDZ_EXPERTS_ROUTED,
@@ -248,6 +342,43 @@ static const cdz_family families[] = {
      .head_dim = 128,
      .theta = 5e5,
      .eps = 1e-5},
+    {.model_type = "gpt_oss",
+     .architecture = "GptOssForCausalLM",
+     .names = gpt_oss_names,
+     .keys = &cdz_family_rms_keys,
+     .biases = CDZ_BIAS_NEOX,
+     .window = CDZ_WINDOW_PATTERN,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &gpt_oss_experts,
+     .clamped = true,
+     .window_size = 128,
+     .window_pattern = 2,
+     .context = 131072,
+     .n_kv_heads = 8,
+     .head_dim = 64,
+     .theta = 150000,
+     .eps = 1e-5},
+    {.model_type = "deepseek_v2",
+     .architecture = "DeepseekV2ForCausalLM",
+     .names = deepseek_v2_names,
+     .keys = &cdz_family_rms_keys,
+     .biases = CDZ_BIAS_BY_KEY,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &deepseek_v2_experts,
+     .latent = true,
+     .interleaved = true,
+     .context = 2048},
+    {.model_type = "deepseek_v3",
+     .architecture = "DeepseekV3ForCausalLM",
+     .names = deepseek_v3_names,
+     .keys = &cdz_family_rms_keys,
+     .biases = CDZ_BIAS_ATTENTION,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &deepseek_v3_experts,
+     .latent = true,
+     .interleaved = true,
+     .rope_interleave = true,
+     .context = 4096},
 };
 
 cdz_family_list cdz_families_sparse(void)

@@ -2,6 +2,8 @@
 #ifndef CDZ_HOST_LOAD_FAMILY_NAMES_H
 #define CDZ_HOST_LOAD_FAMILY_NAMES_H
 
+#include "load/families.h"
+
 #define ENDS                                                                                       \
     [CDZ_PART_EMBED] = "model.embed_tokens", [CDZ_PART_FINAL_NORM] = "model.norm", [CDZ_PART_HEAD] = "lm_head"
 #define PRE_NORMS                                                                                  \
@@ -43,5 +45,20 @@
     [CDZ_PART_SHARED_GATE] = "model.layers.#.mlp.shared_expert.gate_proj",                         \
     [CDZ_PART_SHARED_UP] = "model.layers.#.mlp.shared_expert.up_proj",                             \
     [CDZ_PART_SHARED_DOWN] = "model.layers.#.mlp.shared_expert.down_proj"
+#define LATE_NORMS                                                                                 \
+    [CDZ_PART_ATTN_POST_NORM] = "model.layers.#.post_attention_layernorm",                         \
+    [CDZ_PART_MLP_POST_NORM] = "model.layers.#.post_feedforward_layernorm"
+
+/* Of the keys that families spell alike. */
+#define SIZE_KEYS                                                                                  \
+    .hidden = "hidden_size", .intermediate = "intermediate_size", .layers = "num_hidden_layers",   \
+    .heads = "num_attention_heads", .context = "max_position_embeddings"
+#define USUAL_KEYS SIZE_KEYS, .activation = "hidden_act"
+
+/* Maps and keys that families of several files have: families.c. */
+extern const char *const cdz_family_llama_names[CDZ_N_PARTS];
+extern const char *const cdz_family_olmo2_names[CDZ_N_PARTS];
+extern const char *const cdz_family_gpt2_names[CDZ_N_PARTS];
+extern const cdz_key_names cdz_family_rms_keys, cdz_family_layer_keys, cdz_family_gpt2_keys;
 
 #endif

@@ -45,6 +45,15 @@ static const cdz_gguf_arch archs[] = {
     {"llama4", "llama4_text", false, true, false},
     {"phi2", "phi", false, true, false},
     {"starcoder", "gpt_bigcode", false, true, false},
+    {"gpt-oss", "gpt_oss", false, true, true},
+    {"deepseek2", "deepseek_v2", false, true, false},
+    {"stablelm", "stablelm", false, true, false},
+    {"falcon", "falcon", false, true, false},
+    {"mpt", "mpt", false, true, false},
+    {"bloom", "bloom", false, true, false},
+    {"phimoe", "phimoe", false, true, false},
+    {"apertus", "apertus", false, true, false},
+    {"baichuan", "llama", true, true, false},
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
@@ -172,10 +181,37 @@ static const cdz_tensor *embedding(const writer *w)
     return t && t->n_dims == 2 ? t : NULL;
 }
 
+/* Latent attention: lengths of a head's keys and values have keys of their own; key_length is what is kept of a position. */
+static cdz_status write_latent(writer *w)
+{
+    uint64_t rotated = 0, key = 0, q_rank = 0;
+    char name[CDZ_GGUF_KEY_BYTES];
+    CDZ_TRY(copy_uint(w, "kv_lora_rank", "attention.kv_lora_rank", true));
+    CDZ_TRY(copy_uint(w, "qk_rope_head_dim", "rope.dimension_count", true));
+    CDZ_TRY(copy_uint(w, "v_head_dim",
+                      has_key(w, "attention.value_length_mla") ? "attention.value_length_mla"
+                                                               : "attention.value_length",
+                      true));
+    CDZ_TRY(get_uint(w, "rope.dimension_count", &rotated));
+    const bool own = has_key(w, "attention.key_length_mla"); /* older files lack it */
+    const char *rest = own ? "attention.key_length_mla" : "attention.key_length";
+    CDZ_TRY(get_uint(w, rest, &key));
+    if (key <= rotated)
+        return cdz_err(w->err, CDZ_E_INPUT,
+                       "%s: %s is %llu, expected more than the %llu that rotate", w->g->path,
+                       cdz_gguf_arch_key(w->arch, rest, name), (unsigned long long)key,
+                       (unsigned long long)rotated);
+    put_uint(w, "qk_nope_head_dim", key - rotated);
+    CDZ_TRY(get_uint(w, "attention.q_lora_rank", &q_rank));
+    put_uint(w, "q_lora_rank", q_rank);
+    return CDZ_OK;
+}
+
 static cdz_status write_heads(writer *w)
 {
     uint64_t key_length = 0, value_length = 0;
     CDZ_TRY(copy_uint(w, w->family->keys->heads, "attention.head_count", true));
+    if (w->family->latent) return write_latent(w);
     if (has_key(w, "attention.head_count_kv"))
         CDZ_TRY(copy_uint(w, "num_key_value_heads", "attention.head_count_kv", true));
     else if (!w->family->conv1d)
@@ -219,16 +255,17 @@ static cdz_status write_sizes(writer *w)
                        "nothing to run",
                        w->g->path);
     put_uint(w, "vocab_size", embed->shape[0]);
-    CDZ_TRY(copy_uint(w, k->context, "context_length", true));
+    if (k->context) CDZ_TRY(copy_uint(w, k->context, "context_length", true));
     CDZ_TRY(copy_uint(w, k->hidden, "embedding_length", true));
     CDZ_TRY(write_layers(w));
     const cdz_expert_rules *routing = w->family->routing;
     const bool dense = has_key(w, "feed_forward_length") && !(routing && routing->dense_inner);
     CDZ_TRY(copy_uint(w, k->intermediate,
                       dense ? "feed_forward_length" : "expert_feed_forward_length", true));
-    CDZ_TRY(copy_real(w, k->eps,
-                      w->family->norm == CDZ_NORM_LAYER ? "attention.layer_norm_epsilon"
-                                                        : "attention.layer_norm_rms_epsilon"));
+    const bool layer = w->family->norm == CDZ_NORM_LAYER;
+    const char *eps = "attention.layer_norm_epsilon"; /* phimoe's has the other's */
+    CDZ_TRY(
+        copy_real(w, k->eps, layer && has_key(w, eps) ? eps : "attention.layer_norm_rms_epsilon"));
     return write_heads(w);
 }
 
@@ -255,6 +292,11 @@ static cdz_status write_routed(writer *w, const cdz_expert_rules *r)
     if (r->normalise_key)
         CDZ_TRY(copy_bool(w, "norm_topk_prob", "expert_weights_norm", r->router.normalise));
     if (r->scale_key) CDZ_TRY(copy_real(w, "routed_scaling_factor", "expert_weights_scale"));
+    if (r->method_key && has_key(w, "expert_group_count")) {
+        put_text(w, "topk_method", "group_limited_greedy");
+        CDZ_TRY(copy_uint(w, "n_group", "expert_group_count", false));
+        return copy_uint(w, "topk_group", "expert_group_used_count", false);
+    }
     if (!r->group_keys) return CDZ_OK;
     CDZ_TRY(copy_uint(w, "n_group", "expert_group_count", false));
     return copy_uint(w, "topk_group", "expert_group_used_count", false);
@@ -339,6 +381,20 @@ static cdz_status write_factors(writer *w, const char *key, const char *tensor)
     return CDZ_OK;
 }
 
+/* A tenth of mscale_all_dim; mscale is the same in all releases that have it. */
+static cdz_status write_mscale(writer *w)
+{
+    const char *rest = "rope.scaling.yarn_log_multiplier";
+    double tenth = 0;
+    if (!w->family->latent || !has_key(w, rest)) return CDZ_OK;
+    CDZ_TRY(get_real(w, rest, &tenth));
+    cdz_buf_puts(w->out, ",\"mscale\":");
+    cdz_json_write_f32(w->out, (float)(10 * tenth));
+    cdz_buf_puts(w->out, ",\"mscale_all_dim\":");
+    cdz_json_write_f32(w->out, (float)(10 * tenth));
+    return CDZ_OK;
+}
+
 static cdz_status write_scaling(writer *w)
 {
     enum { MOST_NAME = 64 };
@@ -366,12 +422,22 @@ static cdz_status write_scaling(writer *w)
     cdz_json_write_string(w->out, type, len);
     cdz_buf_puts(w->out, ",\"factor\":");
     cdz_json_write_f32(w->out, (float)factor);
+    /* The format has no key for it, and only this family leaves the bounds as they are. */
+    if (w->family->clamped) cdz_buf_puts(w->out, ",\"truncate\":false");
+    CDZ_TRY(write_mscale(w));
     if (old_context)
         cdz_buf_printf(w->out, ",\"original_max_position_embeddings\":%llu",
                        (unsigned long long)old_context);
     CDZ_TRY(write_factors(w, "short_factor", "rope_factors_short.weight"));
     CDZ_TRY(write_factors(w, "long_factor", "rope_factors_long.weight"));
-    if (factors && has_key(w, "rope.scaling.attn_factor"))
+    if (factors && w->family->mscales) {
+        double scale = 1; /* the format has one for all lengths */
+        CDZ_TRY(get_real(w, "rope.scaling.attn_factor", &scale));
+        cdz_buf_puts(w->out, ",\"short_mscale\":");
+        cdz_json_write_f32(w->out, (float)scale);
+        cdz_buf_puts(w->out, ",\"long_mscale\":");
+        cdz_json_write_f32(w->out, (float)scale);
+    } else if (factors && has_key(w, "rope.scaling.attn_factor"))
         CDZ_TRY(copy_real(w, "attention_factor", "rope.scaling.attn_factor"));
     cdz_buf_putc(w->out, '}');
     return CDZ_OK;
@@ -382,9 +448,10 @@ static cdz_status write_scaling(writer *w)
 static cdz_status write_rotation(writer *w)
 {
     uint64_t heads = 1, width = 0, head_dim, rotated = 0;
-    if (w->family->names[CDZ_PART_POSITIONS]) return CDZ_OK;
+    if (w->family->names[CDZ_PART_POSITIONS] || w->family->alibi) return CDZ_OK;
     CDZ_TRY(copy_real(w, "rope_theta", "rope.freq_base"));
     if (w->family->local_rope) CDZ_TRY(copy_real(w, "rope_local_base_freq", "rope.freq_base_swa"));
+    if (w->family->latent) return write_scaling(w);
     CDZ_TRY(get_uint(w, "attention.head_count", &heads));
     CDZ_TRY(get_uint(w, "embedding_length", &width));
     head_dim = width / (heads ? heads : 1);
@@ -466,13 +533,36 @@ static cdz_status write_factors_of(writer *w)
     return copy_real(w, "logits_scaling", "logit_scale");
 }
 
+/* How falcon's layers are laid follows from their tensors; MPT's attention has keys, and is refused without ALiBi. */
+static cdz_status write_attention_keys(writer *w)
+{
+    double most = 0, clamp = 0;
+    uint64_t n_kv = 0;
+    if (w->family->layout_keys) {
+        put_bool(w, "new_decoder_architecture", true);
+        CDZ_TRY(get_uint(w, "attention.head_count_kv", &n_kv));
+        if (n_kv) put_uint(w, "num_kv_heads", n_kv);
+        put_uint(w, "num_ln_in_parallel_attn",
+                 cdz_tensors_find(&w->g->tensors, "blk.0.attn_norm_2.weight") ? 2 : 1);
+    }
+    if (w->family->alibi != CDZ_ALIBI_ATTN_CONFIG) return CDZ_OK;
+    CDZ_TRY(get_real(w, "attention.max_alibi_bias", &most));
+    CDZ_TRY(get_real(w, "attention.clamp_kqv", &clamp));
+    put_key(w, "attn_config");
+    cdz_buf_printf(w->out, "{\"alibi\":%s,\"clip_qkv\":%s", most > 0 ? "true" : "false",
+                   clamp > 0 ? "true" : "null");
+    if (most > 0) cdz_buf_printf(w->out, ",\"alibi_bias_max\":%.0f", most);
+    cdz_buf_putc(w->out, '}');
+    return CDZ_OK;
+}
+
 /* Norms of queries and keys are there where their tensors are; llama4's have none, and its largest model lacks them. */
 static void write_qk_norm(writer *w)
 {
     enum { MAVERICK_EXPERTS = 128 };
     uint64_t experts = 0;
     if (w->family->qk_norm_key)
-        put_bool(w, "use_qk_norm",
+        put_bool(w, w->family->qk_norm_key,
                  cdz_tensors_find(&w->g->tensors, "blk.0.attn_q_norm.weight") != NULL);
     if (!w->family->qk_norm_bare || get_uint(w, "expert_count", &experts) != CDZ_OK) return;
     put_bool(w, "use_qk_norm", experts != MAVERICK_EXPERTS);
@@ -490,6 +580,10 @@ static cdz_status family_of(const cdz_gguf *g, const cdz_gguf_arch *arch, const 
     CDZ_TRY(cdz_gguf_uint(g, cdz_gguf_arch_key(arch, "attention.sliding_window", key), UINT32_MAX,
                           &window, err));
     if (strcmp(type, "llama") == 0) type = experts ? "mixtral" : window ? "mistral" : type;
+    uint64_t gating = 0;
+    CDZ_TRY(cdz_gguf_uint(g, cdz_gguf_arch_key(arch, "expert_gating_func", key), UINT32_MAX,
+                          &gating, err));
+    if (strcmp(type, "deepseek_v2") == 0 && gating == 2) type = "deepseek_v3";
     const cdz_json olmo3 = {.type = CDZ_JSON_STRING, .string = "olmo3", .len = 5};
     *out = NULL;
     const cdz_json name = {.type = CDZ_JSON_STRING, .string = type, .len = (uint32_t)strlen(type)};
@@ -512,16 +606,20 @@ cdz_status cdz_gguf_write_config(const cdz_gguf *g, const cdz_gguf_arch *arch, c
     CDZ_TRY(write_windows(&w));
     CDZ_TRY(write_rotation(&w));
     CDZ_TRY(write_factors_of(&w));
+    CDZ_TRY(write_attention_keys(&w));
     write_qk_norm(&w);
     if (w.family->caps) {
         CDZ_TRY(copy_real(&w, "attn_logit_softcapping", "attn_logit_softcapping"));
         CDZ_TRY(copy_real(&w, "final_logit_softcapping", "final_logit_softcapping"));
     }
-    if (w.family->parallel) {
+    if (w.family->parallel == CDZ_PARALLEL_UNLESS_SAID) {
         CDZ_TRY(cdz_gguf_bool(g, cdz_gguf_arch_key(arch, "use_parallel_residual", key), &parallel,
                               err));
         put_bool(&w, "use_parallel_residual", parallel);
     }
+    if (w.family->parallel == CDZ_PARALLEL_IF_SAID) /* as llama.cpp sees it */
+        put_bool(&w, "use_parallel_residual",
+                 !cdz_tensors_find(&g->tensors, "blk.0.ffn_norm.weight"));
     put_bool(&w, "tie_word_embeddings", !cdz_tensors_find(&g->tensors, "output.weight"));
     CDZ_TRY(write_tokens(&w));
     cdz_buf_putc(out, '}');

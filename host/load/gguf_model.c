@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "load/config_keys.h"
 #include "load/families.h"
 #include "load/gguf_config.h"
 
@@ -18,6 +19,7 @@ static const size_t MAX_SPLIT = (size_t)1 << 18; /* tensors that experts are spl
 static const char *const part_names[CDZ_N_PARTS] = {
     [CDZ_PART_EMBED] = "token_embd",
     [CDZ_PART_POSITIONS] = "position_embd",
+    [CDZ_PART_EMBED_NORM] = "token_embd_norm",
     [CDZ_PART_FINAL_NORM] = "output_norm",
     [CDZ_PART_HEAD] = "output",
     [CDZ_PART_HEAD_BIAS] = "output.bias",
@@ -27,6 +29,15 @@ static const char *const part_names[CDZ_N_PARTS] = {
     [CDZ_PART_V] = "blk.#.attn_v",
     [CDZ_PART_QKV] = "blk.#.attn_qkv",
     [CDZ_PART_O] = "blk.#.attn_output",
+    [CDZ_PART_SINKS] = "blk.#.attn_sinks.weight",
+    [CDZ_PART_Q_A] = "blk.#.attn_q_a",
+    [CDZ_PART_Q_A_NORM] = "blk.#.attn_q_a_norm",
+    [CDZ_PART_Q_B] = "blk.#.attn_q_b",
+    [CDZ_PART_KV_A] = "blk.#.attn_kv_a_mqa",
+    [CDZ_PART_KV_A_NORM] = "blk.#.attn_kv_a_norm",
+    [CDZ_PART_KV_B] = "blk.#.attn_kv_b",
+    [CDZ_PART_K_B] = "blk.#.attn_k_b",
+    [CDZ_PART_V_B] = "blk.#.attn_v_b",
     [CDZ_PART_Q_NORM] = "blk.#.attn_q_norm",
     [CDZ_PART_K_NORM] = "blk.#.attn_k_norm",
     [CDZ_PART_ATTN_POST_NORM] = "blk.#.post_attention_norm",
@@ -62,6 +73,13 @@ static const char *const *make_names(const cdz_gguf_arch *ga, cdz_weights *w)
     for (size_t part = 0; part < CDZ_N_PARTS; part++)
         names[part] = own[part] ? part_names[part] : NULL;
     if (ga->mlp_norm_is_post) names[CDZ_PART_MLP_NORM] = part_names[CDZ_PART_ATTN_POST_NORM];
+    if (w->arch.names ==
+        w->arch.family->other_names) { /* falcon's two norms, the feed-forward's first */
+        names[CDZ_PART_MLP_NORM] = part_names[CDZ_PART_ATTN_NORM];
+        names[CDZ_PART_ATTN_NORM] = "blk.#.attn_norm_2";
+    }
+    for (cdz_arch_part p = CDZ_PART_K_B; own[CDZ_PART_KV_B] && p <= CDZ_PART_V_B; p++)
+        names[p] = part_names[p];
     if (!own[CDZ_PART_EXPERTS_GATE_UP]) return names;
     for (cdz_arch_part p = CDZ_PART_EXPERT_GATE; p <= CDZ_PART_EXPERT_DOWN; p++)
         names[p] = part_names[p];
@@ -70,11 +88,12 @@ static const char *const *make_names(const cdz_gguf_arch *ga, cdz_weights *w)
 
 /* --- experts ------------------------------------------------------------------------------- */
 
-/* "blk.3.ffn_up_exps.weight": where "_exps" begins; NULL: it is no tensor of experts. */
+/* "blk.3.ffn_up_exps.weight", or its bias: where "_exps" begins; NULL: it is no tensor of experts. */
 static const char *experts_ending(const cdz_tensor *t)
 {
     const char *at = strstr(t->name, "_exps.");
-    return at && t->n_dims == 3 ? at : NULL;
+    const bool bias = at && strcmp(at, "_exps.bias") == 0;
+    return at && t->n_dims == (bias ? 2 : 3) ? at : NULL;
 }
 
 /* One expert of a tensor (experts, rows, columns), under the name that files had before experts
@@ -83,7 +102,7 @@ static bool one_expert(cdz_arena *arena, const cdz_tensor *all, const char *endi
                        cdz_tensor *out)
 {
     *out = *all;
-    out->n_dims = 2;
+    out->n_dims = all->n_dims - 1;
     out->shape = all->shape + 1;
     out->n_bytes = all->n_bytes / all->shape[0];
     out->data = (const char *)all->data + e * out->n_bytes;
@@ -193,6 +212,40 @@ static cdz_status read_sparse(const cdz_gguf *g, cdz_weights *w, cdz_error *err)
     return CDZ_OK;
 }
 
+/* Arrays with a number of each layer; their keys have no architecture before them. */
+static cdz_status read_xielu(const cdz_gguf *g, cdz_weights *w, cdz_error *err)
+{
+    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta"};
+    const cdz_arch *a = &w->arch;
+    if (a->activation != CDZ_ACT_XIELU) return CDZ_OK;
+    cdz_xielu *of = cdz_arena_array(&w->arena, a->n_layers, sizeof *of);
+    if (!of) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", g->path);
+    for (int k = 0; k < 3; k++) {
+        const cdz_gguf_value *v;
+        CDZ_TRY(cdz_gguf_array(g, keys[k], CDZ_GGUF_F32, &v, err));
+        if (v->n != a->n_layers)
+            return cdz_err(err, CDZ_E_INPUT, "%s: %s has %llu entries, there are %u layers",
+                           g->path, keys[k], (unsigned long long)v->n, (unsigned)a->n_layers);
+        for (uint32_t i = 0; i < a->n_layers; i++) {
+            float *const to[] = {&of[i].above, &of[i].below, &of[i].both};
+            *to[k] = (float)cdz_gguf_real_at(v, i);
+        }
+    }
+    w->arch.xielu = of;
+    return CDZ_OK;
+}
+
+/* The larger of the two has ALiBi in place of a rotation, which the file does not say. */
+static cdz_status read_baichuan(const cdz_gguf *g, const cdz_gguf_arch *ga, cdz_weights *w,
+                                cdz_error *err)
+{
+    enum { LAYERS_OF_13B = 40 };
+    const cdz_keys k = {.path = g->path, .err = err};
+    if (strcmp(ga->name, "baichuan") != 0 || w->arch.n_layers != LAYERS_OF_13B) return CDZ_OK;
+    w->arch.rope.n_rotated = 0;
+    return cdz_arch_make_slopes(&k, &w->arena, &w->arch);
+}
+
 static bool has(const cdz_gguf *g, const char *name)
 {
     return cdz_tensors_find(&g->tensors, name) != NULL;
@@ -254,6 +307,8 @@ cdz_status cdz_gguf_to_weights(cdz_gguf *g, cdz_weights *w, cdz_error *err)
     CDZ_TRY(apply_frequencies(g, w, err));
     CDZ_TRY(read_scale(g, ga, &w->arch, err));
     CDZ_TRY(read_sparse(g, w, err));
+    CDZ_TRY(read_xielu(g, w, err));
+    CDZ_TRY(read_baichuan(g, ga, w, err));
     as_stored(g, ga, &w->arch);
     CDZ_TRY(read_generation(g, w, err));
     w->arch.names = make_names(ga, w);

@@ -34,18 +34,37 @@ static cdz_status visit_feed_forward(const visitor *v, cdz_feed_forward *f)
     return visit_linear(v, &f->down);
 }
 
+static cdz_status visit_latent(const visitor *v, const cdz_arch *a, cdz_latent_weights *l)
+{
+    if (v->all) CDZ_TRY(visit_norm(v, &l->q_a_norm));
+    if (v->all) CDZ_TRY(visit_norm(v, &l->kv_a_norm));
+    CDZ_TRY(visit_linear(v, &l->q_a));
+    CDZ_TRY(visit_linear(v, &l->kv_a));
+    cdz_linear *const heads[] = {l->q_plain, l->q_rotated, l->k_up, l->v_up};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        for (uint32_t h = 0; h < a->n_heads; h++) CDZ_TRY(visit_linear(v, &heads[i][h]));
+    return CDZ_OK;
+}
+
 static cdz_status visit_layer(const visitor *v, const cdz_arch *a, cdz_layer_weights *l)
 {
     cdz_norm *const norms[] = {&l->attn_norm,       &l->attn_post_norm, &l->cross_norm,
                                &l->cross_post_norm, &l->mlp_norm,       &l->mlp_post_norm,
-                               &l->q_norm,          &l->k_norm};
-    cdz_linear *const linears[] = {&l->q,       &l->k,       &l->v,       &l->o,
-                                   &l->cross_q, &l->cross_k, &l->cross_v, &l->cross_o};
+                               &l->q_norm,          &l->k_norm,         &l->recurrent.norm};
+    cdz_recurrent_weights *r = &l->recurrent;
+    cdz_linear *const linears[] = {
+        &l->q,       &l->k,       &l->v,     &l->o,    &l->q_gate, &l->cross_q,   &l->cross_k,
+        &l->cross_v, &l->cross_o, &r->value, &r->gate, &r->out,    &l->latent_in, &l->latent_out};
     for (size_t i = 0; v->all && i < sizeof norms / sizeof *norms; i++)
         CDZ_TRY(visit_norm(v, norms[i]));
     for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
         CDZ_TRY(visit_linear(v, linears[i]));
+    if (l->latent) CDZ_TRY(visit_latent(v, a, l->latent));
     if (v->all) CDZ_TRY(visit_linear(v, &l->router));
+    if (v->all || a->recurrent.kind == CDZ_MIX_CONV) CDZ_TRY(visit_linear(v, &r->share));
+    if (v->all) CDZ_TRY(visit_linear(v, &r->decay));
+    if (v->all) CDZ_TRY(visit(v, &r->q_norm));
+    if (v->all) CDZ_TRY(visit(v, &r->k_norm));
     if (v->all) CDZ_TRY(visit_linear(v, &l->shared_router));
     for (uint32_t e = 0; l->experts && e < a->n_experts; e++)
         CDZ_TRY(visit_feed_forward(v, &l->experts[e]));

@@ -85,8 +85,9 @@ static cdz_status read_sparse(const cdz_keys *k, const cdz_arch *a, const cdz_ex
     if (rules->sparse == CDZ_SPARSE_INTERVAL) return read_interval(k, a, sparse);
     if (rules->sparse == CDZ_SPARSE_INTERLEAVED) return read_interleaved(k, a, sparse);
     if (rules->sparse == CDZ_SPARSE_AFTER_FIRST)
-        CDZ_TRY(cdz_key_count(k, "first_k_dense_replace", rules->first_dense, MAX_LAYER, &first));
-    for (uint32_t i = 0; i < a->n_layers; i++) sparse[i] = i >= first;
+        CDZ_TRY(cdz_key_count(k, rules->first_key ? rules->first_key : "first_k_dense_replace",
+                              rules->first_dense, MAX_LAYER, &first));
+    for (uint32_t i = 0; i < a->n_layers; i++) sparse[i] = i >= first && cdz_arch_feeds(a, i);
     return CDZ_OK;
 }
 
@@ -94,10 +95,12 @@ static cdz_status read_sparse(const cdz_keys *k, const cdz_arch *a, const cdz_ex
 
 static cdz_status read_groups(const cdz_keys *k, cdz_arch *a)
 {
-    const uint32_t one = 1;
+    const cdz_expert_rules *rules = a->family->routing;
+    const uint32_t groups = rules->n_groups ? rules->n_groups : 1,
+                   kept = rules->groups_kept ? rules->groups_kept : 1;
     cdz_router *r = &a->router;
-    CDZ_TRY(cdz_key_size(k, "n_group", &one, MAX_GROUPS, &r->n_groups));
-    CDZ_TRY(cdz_key_size(k, "topk_group", &one, MAX_GROUPS, &r->groups_kept));
+    CDZ_TRY(cdz_key_size(k, "n_group", &groups, MAX_GROUPS, &r->n_groups));
+    CDZ_TRY(cdz_key_size(k, "topk_group", &kept, MAX_GROUPS, &r->groups_kept));
     if (a->n_experts % r->n_groups || r->groups_kept > r->n_groups)
         return cdz_err(k->err, CDZ_E_INPUT,
                        "%s: %u experts in n_group %u groups of which topk_group %u stay: expected "
@@ -111,6 +114,20 @@ static cdz_status read_groups(const cdz_keys *k, cdz_arch *a)
     return CDZ_OK;
 }
 
+static cdz_status read_method(const cdz_keys *k, cdz_arch *a)
+{
+    const cdz_json *method = cdz_key(k, "topk_method");
+    if (!method || cdz_json_eq(method, "greedy")) return CDZ_OK;
+    if (!cdz_json_eq(method, "group_limited_greedy"))
+        return cdz_err(
+            k->err, CDZ_E_UNSUPPORTED,
+            "%s: topk_method %.40s is not supported; supported are greedy, "
+            "group_limited_greedy",
+            k->path, method->type == CDZ_JSON_STRING ? method->string : cdz_json_type_name(method));
+    a->router.groups_by_best = true;
+    return read_groups(k, a);
+}
+
 static cdz_status read_router(const cdz_keys *k, const cdz_expert_rules *rules, cdz_arch *a)
 {
     cdz_router *r = &a->router;
@@ -118,10 +135,17 @@ static cdz_status read_router(const cdz_keys *k, const cdz_expert_rules *rules, 
     *r = rules->router;
     if (rules->normalise_key)
         CDZ_TRY(cdz_key_bool(k, "norm_topk_prob", r->normalise, &r->normalise));
+    if (rules->bias_key) CDZ_TRY(cdz_key_bool(k, rules->bias_key, r->biased, &r->biased));
     if (rules->group_keys) CDZ_TRY(read_groups(k, a));
+    if (rules->method_key) CDZ_TRY(read_method(k, a));
     if (rules->scale_key) {
         CDZ_TRY(cdz_key_real(k, "routed_scaling_factor", (double)r->scale, -1e6, 1e6, &scale));
         r->scale = (float)scale;
+    }
+    if (rules->near_key) {
+        double noise;
+        CDZ_TRY(cdz_key_real(k, rules->near_key, (double)r->near, 0, 1e6, &noise));
+        r->near = (float)(2 * noise);
     }
     if (rules->least_key) {
         CDZ_TRY(cdz_key_real(k, rules->least_key, (double)r->sum_least, 0, 1e6, &least));
@@ -157,12 +181,21 @@ static cdz_status read_routed(const cdz_keys *k, cdz_arch *a, bool *sparse)
 {
     const cdz_expert_rules *rules = a->family->routing;
     const uint32_t *usual = rules->n_active ? &rules->n_active : NULL;
+    const cdz_json *count = cdz_key(k, rules->count);
+    if (rules->may_lack && cdz_json_is(count, CDZ_JSON_INT) && count->integer == 0)
+        return cdz_key_size(k, rules->shared_inner, NULL, MAX_INNER, &a->intermediate);
     CDZ_TRY(cdz_key_size(k, rules->count, NULL, MAX_EXPERTS, &a->n_experts));
     CDZ_TRY(cdz_key_size(k, rules->active, usual, MAX_EXPERTS, &a->n_active));
     if (a->n_active > a->n_experts) return too_many_active(k, rules->active, a);
+    if (rules->only_active && a->n_active != rules->only_active)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s %u is not supported for %s; expected %u",
+                       k->path, rules->active, (unsigned)a->n_active, a->model_type,
+                       (unsigned)rules->only_active);
     a->expert_intermediate = a->intermediate;
     if (rules->inner)
         CDZ_TRY(cdz_key_size(k, rules->inner, NULL, MAX_INNER, &a->expert_intermediate));
+    if (rules->latent_key && cdz_key(k, rules->latent_key))
+        CDZ_TRY(cdz_key_size(k, rules->latent_key, NULL, MAX_INNER, &a->expert_width));
     CDZ_TRY(read_shared(k, rules, a));
     if (rules->dense_inner)
         CDZ_TRY(cdz_key_size(k, rules->dense_inner, NULL, MAX_INNER, &a->intermediate));

@@ -90,8 +90,9 @@ static void count_files(cdz_weights *w)
     w->facts.n_files = w->tensors.n_files;
     for (uint32_t i = 0; i < w->tensors.n_files; i++)
         w->facts.file_bytes += w->tensors.files[i].size;
-    w->facts.kv_bytes_per_token =
-        (uint64_t)2 * a->n_layers * a->n_kv_heads * a->head_dim * sizeof(float);
+    w->facts.kv_bytes_per_token = (uint64_t)(a->latent.kv_rank ? 1 : 2) * cdz_arch_kv_layers(a) *
+                                  a->n_kv_heads * a->head_dim * sizeof(float);
+    w->facts.state_bytes = cdz_arch_state_floats(a) * sizeof(float);
 }
 
 static cdz_status load_gguf(cdz_weights *w, cdz_error *err)

@@ -3,6 +3,7 @@
 #ifndef CDZ_HOST_LOAD_MODEL_FILES_H
 #define CDZ_HOST_LOAD_MODEL_FILES_H
 
+#include "base/digest.h"
 #include "load/arch.h"
 #include "load/safetensors.h"
 
@@ -19,18 +20,64 @@ typedef struct cdz_norm {
 /* down(act(gate) * up), or down(act(up)) where gate's data is NULL */
 typedef struct cdz_feed_forward {
     cdz_linear gate, up, down; /* (inner, hidden) twice, (hidden, inner) */
+    cdz_xielu xielu;           /* where that is its activation */
+    const float *cut;          /* cdz_streams.cut of its layer, or NULL */
 } cdz_feed_forward;
+
+/* Latent attention. Parts of heads are views of one tensor's rows, n_heads of each. */
+/* Of a layer whose rows have n streams. */
+typedef struct cdz_stream_weights {
+    cdz_norm router_norm;
+    cdz_linear router;            /* (n, hidden) */
+    cdz_linear foretell, correct; /* (n * n, n), (n, n) */
+    cdz_linear gate, up; /* (inner, hidden), times CDZ_PART_STREAM_SCALE, and (hidden, inner) */
+    cdz_norm norm;
+    cdz_linear laurel_in, laurel_out; /* (rank, hidden), (hidden, rank) */
+    cdz_norm laurel_norm;
+} cdz_stream_weights;
+
+typedef struct cdz_latent_weights {
+    cdz_linear q_a, kv_a; /* (q_rank, hidden), data NULL: none; (kv_rank + rotated, hidden) */
+    cdz_norm q_a_norm, kv_a_norm;
+    cdz_linear *q_plain, *q_rotated; /* (plain, q_rank or hidden), (rotated, the same) */
+    cdz_linear *k_up; /* (kv_rank, plain): what turns a query into one of what is kept */
+    cdz_linear *v_up; /* (value, kv_rank) */
+} cdz_latent_weights;
+
+/* What a recurrent mixer reads of x; which there are hangs on its kind (arch.h). Vectors and taps are float32 in the host's
+ * memory. */
+typedef struct cdz_recurrent_weights {
+    cdz_linear value; /* (channels, hidden) what goes through the convolution; data NULL: no such mixer */
+    cdz_linear gate; /* (width, hidden) of what comes out */
+    cdz_linear share; /* (heads, hidden) of the delta rule; (hidden, hidden) of a gate before the convolution */
+    cdz_linear decay;                 /* (heads, hidden) */
+    cdz_linear out;                   /* (hidden, width) */
+    const float *taps;                /* (taps, channels) */
+    const float *tap_bias;            /* (channels), or NULL */
+    const float *rate, *shift, *skip; /* (heads); skip of SSD alone */
+    cdz_norm norm;                    /* (1, width), or of a head; data NULL: none */
+    cdz_weight q_norm,
+        k_norm; /* (1, rows) the same number all over: what normed queries and keys are multiplied by */
+} cdz_recurrent_weights;
 
 typedef struct cdz_layer_weights {
     cdz_norm attn_norm, attn_post_norm; /* (1, hidden), before and after attention */
     cdz_norm cross_norm, cross_post_norm;
     cdz_norm mlp_norm, mlp_post_norm;
-    cdz_norm q_norm, k_norm; /* (1, head_dim), or all heads */
-    cdz_linear q, k, v, o;   /* (heads * head_dim, hidden), kv twice, (hidden, heads * head_dim) */
+    cdz_norm q_norm, k_norm; /* (1, head_dim); or all heads, normed together or each by its part */
+    cdz_norm v_norm;         /* (1, head_dim) of values; data NULL: none */
+    cdz_stream_weights *streams; /* or NULL */
+    cdz_latent_weights *latent;  /* then q, k, v are not there; or NULL */
+    const float *sinks;          /* (n_heads), the host's whatever runs the model; or NULL */
+    cdz_linear q, k, v, o; /* (heads * head_dim, hidden), kv twice, (hidden, heads * head_dim) */
+    cdz_linear q_gate;     /* as q; data NULL: attention has none */
+    cdz_recurrent_weights recurrent;
     cdz_linear cross_q, cross_k, cross_v, cross_o; /* the same; data NULL: no encoder to look at */
     cdz_feed_forward mlp;                          /* of a dense layer */
-    cdz_linear router;         /* (n_experts, hidden); data NULL: a dense layer */
-    const float *router_bias;  /* (n_experts), the host's whatever runs the model; or NULL */
+    cdz_linear latent_in,
+        latent_out;           /* (expert_width, hidden) before experts, and back; data NULL: none */
+    cdz_linear router;        /* (n_experts, hidden); data NULL: a dense layer */
+    const float *router_bias; /* (n_experts), the host's whatever runs the model; or NULL */
     cdz_feed_forward *experts; /* (n_experts) */
     cdz_linear shared_router;  /* (1, hidden); data NULL: all of the shared expert is taken */
     cdz_feed_forward shared;   /* data NULL: there is none */
@@ -50,7 +97,8 @@ typedef struct cdz_weights_facts {
     uint64_t n_parameters;        /* of the model; a tied head counts once */
     uint64_t bytes[CDZ_N_DTYPES]; /* of weights in use, by cdz_dtype */
     uint64_t kv_bytes_per_token;  /* keys and values in float32, all layers */
-    uint64_t file_bytes;          /* of the weight files */
+    uint64_t state_bytes; /* of a sequence, whatever its length: what recurrent layers have of it */
+    uint64_t file_bytes;  /* of the weight files */
     uint32_t n_files;
     uint32_t n_copied;   /* tensors copied because the file does not lay them as kernels read */
     uint64_t int8_bytes; /* of weights that multiply with int8 activations */
@@ -67,10 +115,14 @@ typedef struct cdz_weights {
     cdz_arch arch;
     cdz_weight embed; /* (n_vocab, hidden) */
     cdz_weight positions; /* (position_offset + context, hidden), learned or computed; data NULL: none */
-    cdz_weight relative; /* (n_buckets, n_heads); data NULL: none */
-    cdz_norm embed_norm; /* (1, hidden) */
-    cdz_norm final_norm; /* (1, hidden); data NULL: none, in a pair */
-    cdz_linear head;     /* (n_vocab, hidden); the same memory as embed when tied */
+    cdz_weight relative;                /* (n_buckets, n_heads); data NULL: none */
+    cdz_norm embed_norm;                /* (1, hidden) */
+    cdz_linear *stream_in, *stream_out; /* (streams.n - 1) of (hidden, hidden); NULL: rows are one */
+    cdz_weight layer_embed;             /* (streams.vocab, n_layers * streams.inner) */
+    cdz_linear layer_project;           /* (n_layers * streams.inner, hidden) */
+    cdz_norm layer_norm;                /* (1, streams.inner) */
+    cdz_norm final_norm;                /* (1, hidden); data NULL: none, in a pair */
+    cdz_linear head;                    /* (n_vocab, hidden); the same memory as embed when tied */
     bool tied;
     cdz_layer_weights *layers;   /* (arch.n_layers) */
     cdz_encoder_weights encoder; /* of a pair: arch.encoder */
@@ -85,6 +137,9 @@ typedef struct cdz_weights {
 /* Opens a folder, or a GGUF file. On failure *out is NULL and err says which file, key or tensor is wrong, and
  * how. */
 cdz_status cdz_weights_open(const char *folder, cdz_weights **out, cdz_error *err);
+/* Those of a model whose passes are a program's function: none. generation: a GenerationConfig as JSON, or NULL. */
+cdz_status cdz_weights_of_function(uint32_t n_vocab, uint32_t context, const char *generation,
+                                   cdz_weights **out, cdz_error *err);
 /* The matrices in blocks of a type from CDZ_N_PLAIN on, which one by cdz_type_for. The weights must
  * be plain and in nobody's use. CDZ_E_NOMEM leaves some as they were. */
 cdz_status cdz_weights_quantise(cdz_weights *weights, cdz_dtype type, cdz_error *err);
@@ -129,6 +184,10 @@ const cdz_arch *cdz_weights_arch(const cdz_weights *weights);
 const cdz_json *cdz_weights_config(const cdz_weights *weights);
 const cdz_json *cdz_weights_generation_config(
     const cdz_weights *weights); /* NULL: the folder has none */
+
+/* A sum over the files' bytes and the config: two models that give other numbers have two of them. Reads all of the files. */
+cdz_status cdz_weights_fingerprint(const cdz_weights *weights, uint8_t out[CDZ_DIGEST_BYTES],
+                                   cdz_error *err);
 
 /* Are the mapped files still as they were? CDZ_E_IO when one was cut or rewritten; see file.h. */
 cdz_status cdz_weights_check(const cdz_weights *weights, cdz_error *err);

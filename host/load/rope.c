@@ -135,6 +135,7 @@ cdz_rope cdz_rope_at(const cdz_arch *arch, uint32_t length, float *made)
     if (arch->rope_limit == 0 || length <= arch->rope_limit) return rope;
     if (!arch->long_inv_freq) dynamic_frequencies(made, arch, length);
     rope.inv_freq = arch->long_inv_freq ? arch->long_inv_freq : made;
+    if (arch->long_scale != 0.0f) rope.scale = arch->long_scale;
     return rope;
 }
 
@@ -248,6 +249,7 @@ typedef struct rotation {
     cdz_rope rope;
     uint32_t limit, old_context; /* as cdz_arch.rope_limit and its rope_old_context */
     const float *long_inv_freq;
+    float long_scale;
 } rotation;
 
 static cdz_status read_longrope(const cdz_keys *k, const cdz_keys *config, cdz_arena *arena,
@@ -262,7 +264,14 @@ static cdz_status read_longrope(const cdz_keys *k, const cdz_keys *config, cdz_a
     r->old_context = r->limit;
     CDZ_TRY(cdz_key_real(k, "factor", (double)arch->context / r->limit, 1e-6, 1e6, &r->factor));
     const double usual = r->factor <= 1 ? 1 : sqrt(1 + log(r->factor) / log(r->limit));
-    CDZ_TRY(cdz_key_real(k, "attention_factor", usual, 1e-6, 1e6, &scale));
+    if (arch->family->mscales) {
+        double long_scale;
+        CDZ_TRY(cdz_key_real(k, "short_mscale", NAN, 1e-6, 1e6, &scale));
+        CDZ_TRY(cdz_key_real(k, "long_mscale", NAN, 1e-6, 1e6, &long_scale));
+        r->long_scale = (float)long_scale;
+    } else {
+        CDZ_TRY(cdz_key_real(k, "attention_factor", usual, 1e-6, 1e6, &scale));
+    }
     r->rope.scale = (float)scale;
     CDZ_TRY(stretched(k, "short_factor", r->rope.n_rotated, r->theta, arena, &r->rope.inv_freq));
     return stretched(k, "long_factor", r->rope.n_rotated, r->theta, arena, &r->long_inv_freq);
@@ -340,9 +349,15 @@ static cdz_status read_rotation(const cdz_keys *k, const cdz_keys *config, cdz_a
     if (arch->family->rope_alpha) CDZ_TRY(read_alpha(k, arch, r));
     r->rope.interleaved = arch->family->interleaved;
     r->factor = 1;
+    if (arch->family->mscales && r->type != CDZ_ROPE_DEFAULT && r->type != CDZ_ROPE_LONGROPE)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %srope_type %s is not supported for %s",
+                       k->path, k->prefix, type_names[r->type], arch->model_type);
     if (r->type != CDZ_ROPE_DEFAULT && r->type != CDZ_ROPE_LONGROPE)
         CDZ_TRY(cdz_key_real(k, "factor", NAN, 1e-6, 1e6, &r->factor));
+    if (arch->family->rope_interleave)
+        CDZ_TRY(cdz_key_bool(config, "rope_interleave", true, &r->rope.interleaved));
     r->rope.n_rotated = (size_t)((double)arch->head_dim * partial);
+    if (arch->latent.kv_rank) r->rope.n_rotated = arch->latent.rotated;
     if (arch->family->rotary_dim) CDZ_TRY(read_rotary_dim(config, arch, r));
     if (r->rope.n_rotated % 2)
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,
@@ -391,6 +406,19 @@ static cdz_status read_beta(const cdz_keys *k, const cdz_keys *config, cdz_arch 
     return CDZ_OK;
 }
 
+/* Latent attention over a stretched context: mscale_all_dim is in the scores, squared. */
+static cdz_status scale_latent(const cdz_keys *k, const rotation *r, cdz_arch *arch)
+{
+    double all_dims;
+    if (arch->latent.kv_rank == 0 || r->type == CDZ_ROPE_DEFAULT) return CDZ_OK;
+    CDZ_TRY(cdz_key_real(k, "mscale_all_dim", 0, 0, 1e6, &all_dims));
+    if (all_dims == 0) return CDZ_OK;
+    const double m = mscale_of(r->factor, all_dims),
+                 width = arch->latent.plain + arch->latent.rotated;
+    arch->attention_scale = (float)(m * m / sqrt(width));
+    return CDZ_OK;
+}
+
 cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch)
 {
     const cdz_json empty = {.type = CDZ_JSON_OBJECT};
@@ -408,6 +436,7 @@ cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arc
     }
     CDZ_TRY(read_rotation(k, config, arena, arch, theta, &r));
     CDZ_TRY(read_beta(k, config, arch));
+    CDZ_TRY(scale_latent(k, &r, arch));
     arch->rope_type = r.type;
     arch->rope_theta = r.theta;
     arch->rope_factor = r.factor;
@@ -417,5 +446,6 @@ cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arc
     if (r.type == CDZ_ROPE_DYNAMIC && r.factor > 1)
         arch->context = (uint32_t)fmin((double)r.limit * r.factor, INT32_MAX);
     arch->long_inv_freq = r.long_inv_freq;
+    arch->long_scale = r.long_scale;
     return CDZ_OK;
 }

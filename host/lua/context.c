@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cadenza/ext/tokenizer.h"
+#include "cadenza/ext/trace.h"
 #include "lua/script.h"
 #include "lua/types.h"
 
@@ -59,6 +60,13 @@ static void push_elapsed(lua_State *L, const cdz_step *step)
     lua_pushnumber(L, step->host->now_s(step) - step->request->start_s);
 }
 
+/* Of observers: what answers hang on is a script's input alone. nil where there is none. */
+static void push_trace(lua_State *L, const cdz_step *step, bool id)
+{
+    const cdz_trace_api *trace = cdz_get_trace(step);
+    lua_pushstring(L, !trace ? NULL : id ? trace->request_id(step) : trace->traceparent(step));
+}
+
 bool cdz_lua_push_request_field(lua_State *L, const char *name)
 {
     const cdz_request_info *r = check_step(L)->request;
@@ -93,6 +101,9 @@ bool cdz_lua_push_request_field(lua_State *L, const char *name)
         push_prompts(L, r);
     else if (strcmp(name, "elapsed_s") == 0)
         push_elapsed(L, check_step(L));
+    else if (check_step(L)->plugin->kind == CDZ_KIND_OBSERVER &&
+             (strcmp(name, "request_id") == 0 || strcmp(name, "traceparent") == 0))
+        push_trace(L, check_step(L), *name == 'r');
     else
         return false;
     return true;
@@ -102,6 +113,29 @@ static bool check_row(lua_State *L, const char *name)
 {
     if (!cdz_lua_of(L)->row_set) luaL_error(L, "ctx.%s belongs to a row: not here", name);
     return true;
+}
+
+/* A drafter's table of a row: its own from the first time on, as begin returned it. */
+static void push_memory(lua_State *L, uint32_t row)
+{
+    cdz_lua_get(L, CDZ_LUA_SLOT_MEMORY);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+        lua_pushvalue(L, -1);
+        cdz_lua_set(L, CDZ_LUA_SLOT_MEMORY);
+    }
+    if (lua_rawgeti(L, -1, (lua_Integer)row + 1) != LUA_TNIL) return;
+    lua_pop(L, 1);
+    cdz_lua_get(L, CDZ_LUA_SLOT_STATE);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+    } else {
+        cdz_lua_copy_state(L);
+    }
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, (lua_Integer)row + 1);
 }
 
 static int context_index(lua_State *L)
@@ -117,6 +151,8 @@ static int context_index(lua_State *L)
         luaL_setmetatable(L, CDZ_LUA_RNG);
     } else if (strcmp(name, "row") == 0 && check_row(L, name)) {
         lua_pushinteger(L, (lua_Integer)step->row_index[S->row] + 1);
+    } else if (strcmp(name, "memory") == 0 && S->kind == CDZ_KIND_DRAFTER && check_row(L, name)) {
+        push_memory(L, step->row_index[S->row]);
     } else if (strcmp(name, "tokens") == 0 && check_row(L, name)) {
         if (!step->input_ids) return luaL_error(L, "ctx.tokens needs needs_ids = true");
         cdz_lua_push_ids_view(L, cdz_lua_current_ids(S));
@@ -131,7 +167,7 @@ static int context_index(lua_State *L)
 
 /* --- configuration and text ------------------------------------------------------------------------------------ */
 
-/* ctx:config(name): a resolved generation parameter in whatever type it has; nil when unset or unknown. */
+/* ctx:config(name): a resolved generation parameter in whatever type it has; nil when it is unset. */
 static int context_config(lua_State *L)
 {
     const cdz_step *step = check_step(L);
@@ -152,7 +188,35 @@ static int context_config(lua_State *L)
         cdz_lua_push_param(L, &(cdz_param){.type = type}, &value);
         return 1;
     }
+    const char *near = NULL;
+    if (step->host->config(step, name, (cdz_param_type)0, &near) != CDZ_OK)
+        return luaL_error(L, "ctx:config: there is no generation parameter '%s'%s%s%s", name,
+                          near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
     lua_pushnil(L);
+    return 1;
+}
+
+/* ctx:prompt_of([row]): which of ctx.prompts the row continues. A strategy names a row of the request, a script with
+ * batched = true the place in its lists. */
+static int context_prompt_of(lua_State *L)
+{
+    const cdz_lua_session *S = cdz_lua_of(L);
+    const cdz_step *step = check_step(L);
+    const bool loop = S->kind == CDZ_KIND_STRATEGY;
+    uint32_t row;
+
+    if (!step->request) return luaL_error(L, "ctx:prompt_of works from begin on");
+    const lua_Integer n = loop ? step->request->n_rows : step->n_rows;
+    if (!lua_isnoneornil(L, 2)) {
+        const lua_Integer given = luaL_checkinteger(L, 2);
+        if (given < 1 || given > n) return luaL_error(L, "row %I is outside 1 to %I", given, n);
+        row = (uint32_t)(given - 1);
+    } else {
+        if (!S->row_set && n != 1) return luaL_error(L, "ctx:prompt_of: of which row?");
+        row = S->row_set ? S->row : 0;
+    }
+    row = step->row_index && !loop ? step->row_index[row] : row;
+    lua_pushinteger(L, (lua_Integer)cdz_prompt_of(step->request, row) + 1);
     return 1;
 }
 
@@ -257,9 +321,13 @@ static int context_log(lua_State *L)
     return cdz_lua_print(L);
 }
 
-static const luaL_Reg request_methods[] = {
-    {"config", context_config},         {"encode", context_encode}, {"decode", context_decode},
-    {"token_text", context_token_text}, {"log", context_log},       {NULL, NULL}};
+static const luaL_Reg request_methods[] = {{"config", context_config},
+                                           {"encode", context_encode},
+                                           {"decode", context_decode},
+                                           {"log", context_log},
+                                           {"token_text", context_token_text},
+                                           {"prompt_of", context_prompt_of},
+                                           {NULL, NULL}};
 
 void cdz_lua_add_request_methods(lua_State *L)
 {
@@ -268,12 +336,13 @@ void cdz_lua_add_request_methods(lua_State *L)
 
 void cdz_lua_push_ctx(lua_State *L)
 {
-    luaL_Reg methods[9] = {{NULL, NULL}};
+    enum { SHARED = sizeof request_methods / sizeof request_methods[0] - 1 };
+    luaL_Reg methods[SHARED + 3] = {{NULL, NULL}};
     static const luaL_Reg meta[] = {{NULL, NULL}};
 
     memcpy(methods, request_methods, sizeof request_methods);
-    methods[5] = (luaL_Reg){"text_tail", context_text_tail};
-    methods[6] = (luaL_Reg){"companion_logits", cdz_lua_companion_logits};
+    methods[SHARED] = (luaL_Reg){"text_tail", context_text_tail};
+    methods[SHARED + 1] = (luaL_Reg){"companion_logits", cdz_lua_companion_logits};
     cdz_lua_define_type(L, CONTEXT, methods, meta, context_index);
     lua_newuserdatauv(L, 0, 0);
     luaL_setmetatable(L, CONTEXT);

@@ -6,6 +6,7 @@
 
 #include "describe/descriptor.h"
 #include "lua/script.h"
+#include "lua/types.h"
 
 #define PLUGIN   "cadenza.plugin"
 #define MAX_ID   64
@@ -370,10 +371,13 @@ static int declare_observer(lua_State *L)
 
 void cdz_lua_push_cadenza(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"processor", declare_processor}, {"criterion", declare_criterion},
-        {"strategy", declare_strategy},   {"drafter", declare_drafter},
-        {"observer", declare_observer},   {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"processor", declare_processor},
+                                         {"criterion", declare_criterion},
+                                         {"strategy", declare_strategy},
+                                         {"drafter", declare_drafter},
+                                         {"observer", declare_observer},
+                                         {"grammar", cdz_lua_grammar},
+                                         {NULL, NULL}};
 
     luaL_newlib(L, functions);
     lua_pushstring(L, CDZ_VERSION);

@@ -2,7 +2,8 @@
  * number of threads and whoever else draws.
  *
  * The first four words of a call are the host's noise(row, position), what a C plugin gets; further ones come from the
- * same generator keyed by them and counted from 1. */
+ * same generator keyed by them and counted from 1. A strategy has one such stream, of row 0 and position 0, in the order in
+ * which it draws. */
 #include <math.h>
 #include <string.h>
 
@@ -12,11 +13,12 @@
 
 static void begin_noise(lua_State *L, cdz_lua_session *S)
 {
-    if (S->kind == CDZ_KIND_STRATEGY)
-        luaL_error(L, "strategies draw with ctx:uniform and ctx:multinomial");
-    if (!S->step || !S->row_set || !S->step->input_ids)
+    const bool loop = S->kind == CDZ_KIND_STRATEGY;
+
+    if (!S->step || (!loop && (!S->row_set || !S->step->input_ids)))
         luaL_error(L, "the generator works where a row and its ids are at hand");
-    S->step->host->noise(S->step, S->step->row_index[S->row], cdz_lua_current_ids(S).len, S->noise);
+    S->step->host->noise(S->step, loop ? 0 : S->step->row_index[S->row],
+                         loop ? 0 : cdz_lua_current_ids(S).len, S->noise);
     memcpy(S->noise_block, S->noise, sizeof S->noise);
     S->noise_at = 0;
     S->noise_ready = true;

@@ -99,7 +99,11 @@ static void *allocate(void *user, void *old, size_t old_bytes, size_t bytes)
         if (bytes >= 4096 && !spend_block(S, bytes, had)) return NULL;
     }
     void *block = realloc(old, bytes);
-    if (!block) return bytes <= had ? old : NULL;
+    if (!block && bytes <= had) return old;
+    if (!block) {
+        S->starved = true;
+        return NULL;
+    }
     S->heap_used = S->heap_used - had + bytes;
     return block;
 }
@@ -330,7 +334,9 @@ void cdz_lua_slice_begin(cdz_lua_session *S, const cdz_step *step, uint32_t n_ro
     S->call_wall_s = S->call_cpu_s = -1;
     S->stack_base = (uintptr_t)&here;
     S->error[0] = '\0';
-    S->noise_ready = S->row_set = S->state_writable = S->in_begin = false;
+    S->row_set = S->state_writable = S->in_begin = false;
+    if (S->kind != CDZ_KIND_STRATEGY)
+        S->noise_ready = false; /* a strategy's calls are slices of one */
 }
 
 cdz_status cdz_lua_slice_end(cdz_lua_session *S, lua_State *L, int rc)
@@ -396,9 +402,12 @@ cdz_status cdz_lua_open(cdz_lua_module *module, uint32_t kind, const cdz_lua_lim
     S->scores_clock = S->pass_clock = S->ids_clock = 1;
     S->L = lua_newstate(allocate, S);
     if (!S->L) {
+        const bool starved = S->starved;
         free(S);
-        return cdz_err(err, CDZ_E_LIMIT, "%s: memory budget spent: no room for a Lua state",
-                       cdz_lua_module_name(module));
+        return starved
+                   ? cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", cdz_lua_module_name(module))
+                   : cdz_err(err, CDZ_E_LIMIT, "%s: memory budget spent: no room for a Lua state",
+                             cdz_lua_module_name(module));
     }
     *(cdz_lua_session **)lua_getextraspace(S->L) = S;
     const cdz_status st = cdz_lua_enter(S, NULL, 1, open_protected, NULL);

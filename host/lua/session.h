@@ -63,6 +63,7 @@ typedef enum cdz_lua_slot {
     CDZ_LUA_SLOT_STATE,  /* what begin returned */
     CDZ_LUA_SLOT_STATES, /* the rows' copies of it, by number */
     CDZ_LUA_SLOT_FACES,  /* their read-only faces; 0: of what begin returned */
+    CDZ_LUA_SLOT_MEMORY, /* a drafter's tables, by row */
     CDZ_LUA_SLOT_COUNT,
 } cdz_lua_slot;
 
@@ -80,6 +81,7 @@ typedef struct cdz_lua_session {
     double call_wall_s, call_cpu_s;   /* when the call first looked at these clocks; < 0: not yet */
     double request_s;                 /* run time of earlier calls */
     size_t heap_used, pool_used, pool_limit;
+    bool starved; /* the system had no memory when the script asked for some */
     cdz_lua_spent spent;
     cdz_status status;
     uintptr_t stack_base; /* where the C stack stood when the call began */

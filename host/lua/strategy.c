@@ -120,7 +120,10 @@ static int decoder_index(lua_State *L)
 
     if (strcmp(name, "params") == 0)
         cdz_lua_get(L, CDZ_LUA_SLOT_PARAMS);
-    else if (!cdz_lua_push_request_field(L, name)) {
+    else if (strcmp(name, "rng") == 0) {
+        lua_newuserdatauv(L, 0, 0);
+        luaL_setmetatable(L, CDZ_LUA_RNG);
+    } else if (!cdz_lua_push_request_field(L, name)) {
         const char *near = cdz_lua_suggest_method(L);
         return luaL_error(L, "ctx has no field or verb '%s'%s", cdz_lua_text(L, 2, NULL), near);
     }

@@ -119,6 +119,8 @@ void cdz_lua_describe_object(lua_State *L, int index)
         lua_pushfstring(L, "bitset(%d)", (int)bits->n);
     else if (luaL_testudata(L, index, CDZ_LUA_EXPR))
         lua_pushliteral(L, "formula");
+    else if (luaL_testudata(L, index, CDZ_LUA_GRAMMAR))
+        lua_pushliteral(L, "grammar");
     else
         lua_pushliteral(L, "object");
 }
@@ -455,6 +457,7 @@ void cdz_lua_open_types(lua_State *L)
     open_ids(L);
     cdz_lua_open_batch(L);
     cdz_lua_open_bitset(L);
+    cdz_lua_open_grammar(L);
     cdz_lua_open_rng(L);
     cdz_lua_open_expr(L);
 }

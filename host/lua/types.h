@@ -12,12 +12,13 @@
 #define CDZ_LUA_MAX_LIST  1000000 /* ids read from one table */
 #define CDZ_LUA_MAX_TABLE 4096    /* numbers given as one table */
 
-#define CDZ_LUA_VEC    "cadenza.vec"
-#define CDZ_LUA_IDS    "cadenza.ids"
-#define CDZ_LUA_BATCH  "cadenza.batch"
-#define CDZ_LUA_BITSET "cadenza.bitset"
-#define CDZ_LUA_RNG    "cadenza.rng"
-#define CDZ_LUA_EXPR   "cadenza.expr"
+#define CDZ_LUA_VEC     "cadenza.vec"
+#define CDZ_LUA_IDS     "cadenza.ids"
+#define CDZ_LUA_BATCH   "cadenza.batch"
+#define CDZ_LUA_BITSET  "cadenza.bitset"
+#define CDZ_LUA_GRAMMAR "cadenza.grammar"
+#define CDZ_LUA_RNG     "cadenza.rng"
+#define CDZ_LUA_EXPR    "cadenza.expr"
 
 /* Valid for ever when clock is NULL. */
 typedef struct cdz_lua_stamp {
@@ -100,6 +101,8 @@ void cdz_lua_push_bitset_lib(lua_State *L);
 void cdz_lua_open_vec(lua_State *L);
 void cdz_lua_open_batch(lua_State *L);
 void cdz_lua_open_bitset(lua_State *L);
+void cdz_lua_open_grammar(lua_State *L);
+int cdz_lua_grammar(lua_State *L); /* cadenza.grammar */
 void cdz_lua_open_rng(lua_State *L);
 void cdz_lua_open_expr(lua_State *L);
 int cdz_lua_vec_expr(lua_State *L); /* vec.expr */

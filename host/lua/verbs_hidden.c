@@ -51,14 +51,14 @@ static int verb_hidden_states(lua_State *L)
 }
 
 /* The vectors of the list at 2, side by side in a userdata, `width` numbers each. */
-static const float *read_vectors(lua_State *L, size_t n, uint32_t width)
+static const float *read_vectors(lua_State *L, const char *name, size_t n, uint32_t width)
 {
     float *all = lua_newuserdatauv(L, n * width * sizeof *all, 0);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
         const cdz_lua_vec *v = cdz_lua_check_vec(L, lua_gettop(L));
         if (v->n != width)
-            luaL_error(L, "head: vector %I has %I numbers; a hidden state of this model has %I",
+            luaL_error(L, "%s: vector %I has %I numbers; a hidden state of this model has %I", name,
                        (lua_Integer)i + 1, (lua_Integer)v->n, (lua_Integer)width);
         memcpy(all + i * width, v->data, width * sizeof *all);
         lua_pop(L, 1);
@@ -66,8 +66,9 @@ static const float *read_vectors(lua_State *L, size_t n, uint32_t width)
     return all;
 }
 
-/* ctx:head({vector, ...}): a vector of scores for each, indexed by token id. */
-static int verb_head(lua_State *L)
+typedef cdz_status score_verb(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
+
+static int score(lua_State *L, const char *name, score_verb *verb)
 {
     cdz_decoder *dec = cdz_lua_decoder(L);
     cdz_model_facts facts = {.size = sizeof facts};
@@ -76,10 +77,10 @@ static int verb_head(lua_State *L)
     luaL_checktype(L, 2, LUA_TTABLE);
     const size_t n = lua_rawlen(L, 2);
     if (n < 1 || n > MOST_ROWS)
-        return luaL_error(L, "head: %I vectors; from 1 to 4096", (lua_Integer)n);
-    if (!cdz_facts(dec, NULL, &facts)) return luaL_error(L, "head: the request has no model");
+        return luaL_error(L, "%s: %I vectors; from 1 to 4096", name, (lua_Integer)n);
+    if (!cdz_facts(dec, NULL, &facts)) return luaL_error(L, "%s: the request has no model", name);
     cdz_lua_charge_elements(L, n * facts.width + n * facts.n_vocab);
-    cdz_lua_try(L, cdz_head(dec, read_vectors(L, n, facts.width), (uint32_t)n, &out));
+    cdz_lua_try(L, verb(dec, read_vectors(L, name, n, facts.width), (uint32_t)n, &out));
     lua_createtable(L, (int)n, 0);
     for (uint32_t row = 0; row < out.n_rows; row++) {
         cdz_lua_vec *v = cdz_lua_push_vec(L, out.n_vocab, 0);
@@ -87,6 +88,18 @@ static int verb_head(lua_State *L)
         lua_rawseti(L, -2, (lua_Integer)row + 1);
     }
     return 1;
+}
+
+/* ctx:head({vector, ...}): a vector of scores for each, indexed by token id. */
+static int verb_head(lua_State *L)
+{
+    return score(L, "head", cdz_head);
+}
+
+/* ctx:lens({vector, ...}): the same after the final norm, as the model ends. */
+static int verb_lens(lua_State *L)
+{
+    return score(L, "lens", cdz_lens);
 }
 
 static void set_integer(lua_State *L, const char *name, lua_Integer n)
@@ -120,5 +133,6 @@ static int verb_facts(lua_State *L)
 const luaL_Reg cdz_lua_hidden_verbs[] = {{"keep_hidden", verb_keep_hidden},
                                          {"hidden_states", verb_hidden_states},
                                          {"head", verb_head},
+                                         {"lens", verb_lens},
                                          {"facts", verb_facts},
                                          {NULL, NULL}};

@@ -44,14 +44,19 @@ static bool is_one_of(const char *text, const char *const *words)
     return *words;
 }
 
+bool cdz_param_is_yes_text(const char *text)
+{
+    return is_one_of(text, yes_words);
+}
+
 bool cdz_param_is_boolean_text(const char *text)
 {
-    return is_one_of(text, yes_words) || is_one_of(text, no_words);
+    return cdz_param_is_yes_text(text) || is_one_of(text, no_words);
 }
 
 static bool read_bool(const char *text, cdz_json *out)
 {
-    const bool yes = is_one_of(text, yes_words), no = is_one_of(text, no_words);
+    const bool yes = cdz_param_is_yes_text(text), no = is_one_of(text, no_words);
     *out = json_bool(yes);
     return yes || no;
 }

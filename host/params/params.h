@@ -36,8 +36,9 @@ cdz_status cdz_param_set(const cdz_param *param, void *params, const cdz_json *v
 cdz_status cdz_param_from_text(const cdz_param *param, const char *text, cdz_arena *arena,
                                cdz_json *out, cdz_error *err);
 
-/* true, false, yes, no, on or off, in letters of any size. */
+/* true, false, yes, no, on or off, in letters of any size; and those of them that say yes. */
 bool cdz_param_is_boolean_text(const char *text);
+bool cdz_param_is_yes_text(const char *text);
 
 /* False for an optional field, string or list that is unset; true for plain fields. */
 bool cdz_param_is_set(const cdz_param *param, const void *params);

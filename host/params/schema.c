@@ -1,4 +1,6 @@
-/* schema.c - a parameter's row said in JSON Schema. */
+/* schema.c - parameters said in JSON Schema: a row, a table of them, a plugin's.
+ *
+ * Owns nothing: types, ranges, words and defaults are the rows'. Values are read elsewhere (param_set.c, param_text.c). */
 #include "params/schema.h"
 
 #include <string.h>
@@ -159,7 +161,7 @@ void cdz_params_schema(const cdz_param_table *table, const char *more, cdz_buf *
     cdz_buf_puts(out, "\n  }");
 }
 
-void cdz_plugin_schema(const cdz_plugin_base *plugin, cdz_buf *out)
+void cdz_params_plugin_schema(const cdz_plugin_base *plugin, cdz_buf *out)
 {
     const cdz_param_table table = cdz_params_of(plugin);
     cdz_buf_puts(out, "{\n  \"$schema\": \"" CDZ_SCHEMA_DRAFT "\",\n  \"title\": ");

@@ -14,6 +14,6 @@ void cdz_params_schema(const cdz_param_table *table, const char *more, cdz_buf *
 /* "a|b" as "a", "b". */
 void cdz_words_schema(const char *words, cdz_buf *out);
 /* A plugin's parameters: an object that has these and no others. */
-void cdz_plugin_schema(const cdz_plugin_base *plugin, cdz_buf *out);
+void cdz_params_plugin_schema(const cdz_plugin_base *plugin, cdz_buf *out);
 
 #endif

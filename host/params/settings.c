@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 
 const cdz_setting *cdz_setting_at(size_t i)
 {
-    for (size_t t = 0; t < cdz_n_setting_tables; t++) {
+    for (size_t t = 0; t < cdz_setting_tables_n; t++) {
         if (i < cdz_setting_tables[t].n) return &cdz_setting_tables[t].rows[i];
         i -= cdz_setting_tables[t].n;
     }
@@ -54,7 +55,8 @@ const cdz_setting *cdz_setting_in_file(const char *section, const char *key)
 {
     const cdz_setting *row;
     for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++)
-        if (row->section && strcmp(row->section, section) == 0 && strcmp(row->name, key) == 0)
+        if (row->section && !row->served && strcmp(row->section, section) == 0 &&
+            strcmp(row->name, key) == 0)
             return row;
     return NULL;
 }
@@ -63,7 +65,7 @@ bool cdz_setting_section(const char *section)
 {
     const cdz_setting *row;
     for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++)
-        if (row->section && strcmp(row->section, section) == 0) return true;
+        if (row->section && !row->served && strcmp(row->section, section) == 0) return true;
     return false;
 }
 
@@ -140,6 +142,19 @@ static bool word_of(const cdz_setting *row, const char *text, uint32_t *which)
     return false;
 }
 
+/* Its word that is nearest to text; "": none is near. */
+static void near_word(const cdz_setting *row, const char *text, char *out, size_t bytes)
+{
+    char words[128], *rest = words;
+    const char *each[16];
+    size_t n = 0;
+    snprintf(words, sizeof words, "%s", row->words);
+    for (char *word; n < sizeof each / sizeof each[0] && (word = strsep(&rest, "|")) != NULL;)
+        each[n++] = word;
+    const char *near = cdz_nearest_name(text, each, n);
+    snprintf(out, bytes, "%s", near ? near : "");
+}
+
 /* "expected a number from 1 to 1024" */
 static cdz_status expected(const cdz_setting *row, cdz_error *err)
 {
@@ -154,9 +169,12 @@ cdz_status cdz_setting_word(const cdz_setting *row, const char *text, uint32_t *
                             cdz_error *err)
 {
     cdz_error why = {0};
+    char near[32];
     if (word_of(row, text, which)) return CDZ_OK;
     const cdz_status status = expected(row, &why);
-    return cdz_err(err, status, "%s: there is no '%.40s', %s", row->name, text, why.text);
+    near_word(row, text, near, sizeof near);
+    return cdz_err(err, status, "%s: there is no '%.40s', %s%s%s%s", row->name, text, why.text,
+                   *near ? ": did you mean '" : "", near, *near ? "'?" : "");
 }
 
 static cdz_status add_text(const char *const **list, uint32_t *n, const char *value, cdz_error *err)
@@ -169,9 +187,9 @@ static cdz_status add_text(const char *const **list, uint32_t *n, const char *va
 }
 
 /* Into the field; the words of a field that a library function reads are judged there. */
-static cdz_status put(const cdz_setting *row, unsigned char *home, const char *value, cdz_error *err)
+cdz_status cdz_setting_put(const cdz_setting *row, void *home, const char *value, cdz_error *err)
 {
-    void *field = home + row->offset;
+    void *field = (unsigned char *)home + row->offset;
     double number;
     uint32_t which;
     switch (row->kind) {
@@ -188,11 +206,12 @@ static cdz_status put(const cdz_setting *row, unsigned char *home, const char *v
             return expected(row, err);
         return CDZ_OK;
     case CDZ_KIND_WORD:
-        if (row->home == CDZ_HOME_PROGRAM && !word_of(row, value, &which))
+        if ((row->home == CDZ_HOME_PROGRAM || row->served) && !word_of(row, value, &which))
             return expected(row, err);
         *(const char **)field = value;
         return CDZ_OK;
-    case CDZ_KIND_TEXTS: return add_text(field, (uint32_t *)(home + row->count), value, err);
+    case CDZ_KIND_TEXTS:
+        return add_text(field, (void *)((unsigned char *)home + row->count), value, err);
     case CDZ_KIND_TEXT: *(const char **)field = value; return CDZ_OK;
     case CDZ_KIND_PARAMETER: break;
     }
@@ -214,7 +233,8 @@ static unsigned char *home_of(cdz_settings *s, const cdz_setting *row)
 cdz_status cdz_settings_take(cdz_settings *settings, const cdz_setting *row, const char *value,
                              cdz_error *err)
 {
-    if (row->home != CDZ_HOME_NONE) CDZ_TRY(put(row, home_of(settings, row), value, err));
+    if (row->home != CDZ_HOME_NONE)
+        CDZ_TRY(cdz_setting_put(row, home_of(settings, row), value, err));
     settings->said[cdz_setting_index(row)] = value ? value : "";
     return CDZ_OK;
 }
@@ -227,6 +247,25 @@ void cdz_settings_free(cdz_settings *settings)
             free((void *)(uintptr_t) *
                  (const char *const **)(void *)(home_of(settings, row) + row->offset));
     *settings = (cdz_settings){0};
+}
+
+cdz_status cdz_settings_copy(const cdz_settings *from, cdz_settings *out, cdz_error *err)
+{
+    const cdz_setting *row;
+    cdz_status status = CDZ_OK;
+    *out = *from;
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++) {
+        if (row->kind != CDZ_KIND_TEXTS) continue;
+        const char *const **list = (void *)(home_of(out, row) + row->offset);
+        uint32_t *n = (void *)(home_of(out, row) + row->count);
+        const char *const *old = *list;
+        const uint32_t n_old = *n;
+        *list = NULL;
+        *n = 0;
+        for (uint32_t k = 0; k < n_old && status == CDZ_OK; k++)
+            status = add_text(list, n, old[k], err);
+    }
+    return status;
 }
 
 const cdz_setting *cdz_settings_first(const cdz_settings *settings, unsigned groups)
@@ -280,7 +319,7 @@ cdz_status cdz_settings_from_environment(cdz_options *options, cdz_error *err)
         const char *text = row->home == CDZ_HOME_OPTIONS ? cdz_setting_env(row) : NULL;
         if (!text || is_set(row, home + row->offset)) continue;
         cdz_error why = {0};
-        const cdz_status status = put(row, home, text, &why);
+        const cdz_status status = cdz_setting_put(row, home, text, &why);
         if (status != CDZ_OK) return cdz_err(err, status, "%s=%s: %s", row->env, text, why.text);
     }
     return CDZ_OK;

@@ -8,6 +8,7 @@
 #ifndef CDZ_HOST_PARAMS_SETTINGS_H
 #define CDZ_HOST_PARAMS_SETTINGS_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "cadenza/cadenza.h"
 
@@ -48,6 +49,8 @@ typedef enum cdz_setting_group {
     CDZ_TAKES_PROFILE = 1u << 11,      /* --profile */
     CDZ_TAKES_SHOW_PROMPT = 1u << 12,  /* --show-prompt */
     CDZ_TAKES_DEVICE = 1u << 13,       /* of the machine --device alone */
+    CDZ_TAKES_SERVER = 1u << 14,       /* --listen, --max-queue, ... */
+    CDZ_TAKES_HUB = 1u << 15,          /* of the model --revision and --offline alone */
     /* What runs requests has all of these. */
     CDZ_TAKES_ALL = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE | CDZ_TAKES_GENERATION |
                     CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS | CDZ_TAKES_DRAFT | CDZ_TAKES_TIME,
@@ -99,9 +102,11 @@ typedef struct cdz_setting {
     uint32_t offset, count; /* of the field there; of TEXTS: of its count */
     const char *field;      /* "cdz_options.kv_cache"; NULL: none that embedders see */
     double least, most;
-    const char *words;     /* "a|b" */
+    const char *
+        words; /* "a|b"; who reads them counts them (cdz_setting_word): the first is the default, if any is */
     const char *otherwise; /* what holds when nobody says it, in words; NULL: nothing, or no */
     const char *section;   /* of a pipeline file, where `name` is its key; NULL: no key */
+    bool served;           /* the section is one of a server's file, not of a pipeline's */
     const char *env;       /* the variable; NULL: none */
     cdz_member_kind member;
     bool or_null; /* the member may be null, the key none */
@@ -115,7 +120,7 @@ typedef struct cdz_setting_table {
 } cdz_setting_table;
 
 extern const cdz_setting_table cdz_setting_tables[];
-extern const size_t cdz_n_setting_tables;
+extern const size_t cdz_setting_tables_n;
 enum { CDZ_MOST_SETTINGS = 160 }; /* of all tables together */
 
 /* The i-th of all, tables in order; NULL: there are no more. */
@@ -128,7 +133,7 @@ const cdz_setting *cdz_setting_of_flag(const char *name, size_t len);
 
 /* --- keys of files, and words ----------------------------------------------------------------------------- */
 
-/* The setting that is a key of that section; NULL: there is none. */
+/* The setting that is a key of that section of a pipeline file; NULL: there is none. */
 const cdz_setting *cdz_setting_in_file(const char *section, const char *key);
 /* Has a section of that name settings? */
 bool cdz_setting_section(const char *section);
@@ -140,7 +145,7 @@ void cdz_settings_member_schema(cdz_buf *out);
 /* The setting that is that member of a request document; NULL: there is none. */
 const cdz_setting *cdz_setting_member(const char *name);
 
-/* Which of its words; CDZ_E_USAGE: none. */
+/* Which of its words, counted from 0; CDZ_E_USAGE: none. */
 cdz_status cdz_setting_word(const cdz_setting *setting, const char *text, uint32_t *which,
                             cdz_error *err);
 /* "one of f32, f16", "a number from 1 to 1024", "a size such as 512M or 2G" */
@@ -151,14 +156,40 @@ void cdz_settings_page(cdz_setting_commands *commands, cdz_buf *out);
 
 /* --- what was said ---------------------------------------------------------------------------------------- */
 
+/* What `cadenza serve` is told of the network, of who may ask, and of limits. 0: as it is made. */
+typedef struct cdz_server_settings {
+    const char *config; /* its file, or NULL */
+    bool check_config;
+    const char *listen; /* "ADDRESS:PORT" or "unix:PATH"; NULL: host and port */
+    const char *host;
+    uint32_t port;
+    const char *api_key_file, *pipelines, *model_name, *log_format, *kv_save, *kv_folder;
+    const char *const *allowed_hosts, *const *cors_origins;
+    uint32_t n_allowed_hosts, n_cors_origins;
+    uint32_t max_queue_tokens, max_connections;
+    uint64_t max_body;
+    double drain_timeout, head_timeout, body_timeout, idle_timeout, read_timeout;
+    bool open_metrics;
+} cdz_server_settings;
+
+/* What a section [model NAME] of a server's file says. */
+typedef struct cdz_served_settings {
+    const char *name, *path;
+    const char *load; /* "start", "first_use" or NULL: the second */
+    double idle;      /* seconds; 0: it stays */
+} cdz_served_settings;
+
 /* What the program itself needs, beside the structs of cadenza.h. */
 typedef struct cdz_program_settings {
     const char *model;     /* NULL: the shipped one */
+    const char *revision;  /* of a model that is an id; NULL: main */
+    bool offline;          /* no network */
     const char *assistant; /* NULL: none */
     const char *pipeline;  /* ini file or NULL */
     const char *custom_generate;
     const char *log; /* lowest level of plugins' lines that is shown, or "none"; NULL: info */
     bool dev;        /* reload what changes */
+    cdz_server_settings server;
 } cdz_program_settings;
 
 /* The structs as the command line filled them. Zeroed is empty. */
@@ -174,6 +205,23 @@ typedef struct cdz_settings {
 cdz_status cdz_settings_take(cdz_settings *settings, const cdz_setting *setting, const char *value,
                              cdz_error *err);
 void cdz_settings_free(cdz_settings *settings);
+/* A copy with lists of its own; texts are those of `from`. */
+cdz_status cdz_settings_copy(const cdz_settings *from, cdz_settings *out, cdz_error *err);
+
+/* --- a server's file: settings_server.c ------------------------------------------------------------------- */
+
+/* What the file says: [server] into settings, where nobody said it before, and a model for each [model NAME]. Texts and
+ * models lie in the arena. */
+typedef struct cdz_served_list {
+    cdz_served_settings *at;
+    size_t n;
+} cdz_served_list;
+cdz_status cdz_settings_read_server(const char *path, cdz_settings *settings,
+                                    cdz_served_list *models, cdz_arena *arena, cdz_error *err);
+
+/* The id of the scheduler that a text names: NULL and "fifo" are first_come. */
+const char *cdz_settings_scheduler(const char *said);
+
 /* The first that was said, of any of the groups; NULL: none was. */
 const cdz_setting *cdz_settings_first(const cdz_settings *settings, unsigned groups);
 
@@ -182,6 +230,9 @@ cdz_options cdz_settings_to_options(const cdz_settings *settings);
 cdz_model_options cdz_settings_to_model(const cdz_settings *settings);
 cdz_request cdz_settings_to_request(const cdz_settings *settings);
 
+/* A value into the field that the row has in that home. The sentence says what was expected, and not of what. */
+cdz_status cdz_setting_put(const cdz_setting *setting, void *home, const char *value,
+                           cdz_error *err);
 /* Fills fields of options that nobody set from their variables. */
 cdz_status cdz_settings_from_environment(cdz_options *options, cdz_error *err);
 /* The text of its variable, or NULL. */

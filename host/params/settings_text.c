@@ -29,7 +29,7 @@ void cdz_setting_takes(const cdz_setting *row, cdz_buf *out)
             cdz_buf_puts(out, "a number");
         break;
     case CDZ_KIND_BYTES: cdz_buf_puts(out, "a size such as 512M or 2G"); break;
-    case CDZ_KIND_SECONDS: cdz_buf_puts(out, "seconds above 0"); break;
+    case CDZ_KIND_SECONDS: cdz_buf_puts(out, row->least > 0 ? "seconds above 0" : "seconds"); break;
     case CDZ_KIND_WORD: put_words(row->words, out); break;
     case CDZ_KIND_TEXTS: cdz_buf_puts(out, "a text, as often as wanted"); break;
     case CDZ_KIND_PARAMETER: cdz_buf_puts(out, "a parameter"); break;
@@ -231,7 +231,7 @@ void cdz_settings_page(cdz_setting_commands *commands, cdz_buf *out)
         "over the pipeline file, and the file over the environment.\n`cadenza explain FILE` shows "
         "the values in use and where they came from. Parameters of generation are not here: "
         "`cadenza run\n--help all` has them, and [a page](../config.md) tells where they come from.\n");
-    for (size_t t = 0; t < cdz_n_setting_tables; t++) {
+    for (size_t t = 0; t < cdz_setting_tables_n; t++) {
         const cdz_setting_table *table = &cdz_setting_tables[t];
         const columns has = columns_of(table);
         cdz_buf_printf(out, "\n## %s\n\n", table->title ? table->title : "Output");

@@ -1,4 +1,7 @@
-/* consent.c - the table, where a file lies, and the sentences. */
+/* consent.c - the table, where a file lies, and the sentences.
+ *
+ * Owns no state: the answer is a function of who named the file, its real path and its kind of code. Folders are looked at
+ * when asked, not remembered. */
 #include "plug/consent.h"
 
 #include <dirent.h>
@@ -62,9 +65,13 @@ static bool holds_gguf(const char *folder)
 /* A config.json alone may be anybody's. */
 static bool is_model(const char *folder)
 {
-    static const char *const beside[] = {"tokenizer.json",        "tokenizer.model",
-                                         "tokenizer_config.json", "generation_config.json",
-                                         "model.safetensors",     "model.safetensors.index.json"};
+    static const char *const beside[] = {"tokenizer.json",
+                                         "tokenizer.model",
+                                         "spiece.model",
+                                         "tokenizer_config.json",
+                                         "generation_config.json",
+                                         "model.safetensors",
+                                         "model.safetensors.index.json"};
     if (holds(folder, "config.json"))
         for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
             if (holds(folder, beside[i])) return true;

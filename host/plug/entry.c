@@ -5,8 +5,8 @@
 
 #include "describe/abi.h"
 
-cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
-                           cdz_error *err)
+cdz_status cdz_module_check_entry(const char *path, const cdz_native *native, cdz_entry *out,
+                                  cdz_error *err)
 {
     /* The four fields that never move come first; the rest may be read once they agree. */
     const size_t head = offsetof(cdz_entry, flags);
@@ -34,7 +34,7 @@ cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry
                        path, out->size, sizeof *out);
     memcpy(out, at, sizeof *out);
     CDZ_TRY(cdz_fingerprint_check(path, out, err));
-    CDZ_TRY(cdz_check_flags(path, "its entry", "flags", out->flags, CDZ_RESIDENT, err));
+    CDZ_TRY(cdz_descriptor_check_flags(path, "its entry", "flags", out->flags, CDZ_RESIDENT, err));
     if (out->n_plugins == 0 || out->n_plugins > CDZ_MAX_PLUGINS)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: exports %u plugins; expected 1 to %u", path,
                        out->n_plugins, CDZ_MAX_PLUGINS);
@@ -59,7 +59,7 @@ static bool holds_string(const void *object, const char *text, size_t max)
     return cdz_native_holds_string(object, text, max);
 }
 
-cdz_bounds cdz_native_bounds(const cdz_native *native)
+cdz_bounds cdz_module_bounds(const cdz_native *native)
 {
     return (cdz_bounds){holds, holds_string, native};
 }

@@ -6,10 +6,10 @@
 #include "native/native.h"
 
 /* Reads the entry of an opened object: magic, versions, size, fingerprint, plugin list. out: the checked copy. */
-cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
-                           cdz_error *err);
+cdz_status cdz_module_check_entry(const char *path, const cdz_native *native, cdz_entry *out,
+                                  cdz_error *err);
 
 /* Within the object alone. */
-cdz_bounds cdz_native_bounds(const cdz_native *native);
+cdz_bounds cdz_module_bounds(const cdz_native *native);
 
 #endif

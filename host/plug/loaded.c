@@ -1,4 +1,7 @@
-/* loaded.c - reading for loaders, and their open and close. */
+/* loaded.c - reading for loaders, and their open and close.
+ *
+ * Owns: the bytes, until the loader has started, and the arena that it takes from, until it is closed. Not: which loader
+ * (registry_open.c). Invariant: bytes are read once, so what was compared with a pin is what the loader sees. */
 #include "plug/loaded.h"
 
 #include <stdlib.h>

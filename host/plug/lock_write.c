@@ -23,26 +23,14 @@ static char *folder_of(cdz_arena *arena, const char *path)
     return cdz_arena_strndup(arena, path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-bool cdz_make_folders(char *path)
-{
-    for (char *c = path + 1; *c; c++) {
-        if (*c != '/') continue;
-        *c = '\0';
-        const bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *c = '/';
-        if (!made) return false;
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 /* Of the folder: the lock is another file after each change. A file system that cannot hold folders goes without. */
 static cdz_status hold(const char *path, int *fd, cdz_error *err)
 {
     cdz_arena arena = {0};
     char *folder = folder_of(&arena, path);
     cdz_status st = folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
-    if (st == CDZ_OK &&
-        (!cdz_make_folders(folder) || (*fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0))
+    if (st == CDZ_OK && (!cdz_write_folders(folder, 0700) ||
+                         (*fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0))
         st = cdz_err(err, CDZ_E_IO, "%s: %s", folder, strerror(errno));
     if (st == CDZ_OK && flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         st = cdz_err(err, CDZ_E_STATE, "%s: another cadenza is changing it; try again", path);

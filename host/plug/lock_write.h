@@ -16,7 +16,4 @@ cdz_status cdz_lock_edit_begin(const char *path, cdz_lock_edit *out, cdz_error *
 cdz_status cdz_lock_edit_commit(cdz_lock_edit *edit, cdz_error *err);
 void cdz_lock_edit_abort(cdz_lock_edit *edit); /* leaves the old file */
 
-/* mkdir -p, for the user alone; false with errno. path is written to, and as it was afterwards. */
-bool cdz_make_folders(char *path);
-
 #endif

@@ -1,4 +1,7 @@
-/* module.c - opening a file, adopting its descriptors, unloading it with the last reference. */
+/* module.c - opening a file, adopting its descriptors, unloading it with the last reference.
+ *
+ * Owns: the file's code, whoever opened it, and the host's copies of its descriptors. Not: whether it may run (consent.c).
+ * Invariant: no descriptor outlives its module, and a file that has changed is another module. Thread: [any]. */
 #include "plug/module.h"
 
 #include <stdatomic.h>
@@ -218,9 +221,9 @@ static cdz_status open_native(cdz_module *module, const cdz_module_source *sourc
     if (st == CDZ_OK) st = cdz_native_open(source->path, bytes, len, &module->native, err);
     free(bytes);
     if (st != CDZ_OK) return st;
-    CDZ_TRY(cdz_entry_check(source->path, &module->native, &entry, err));
+    CDZ_TRY(cdz_module_check_entry(source->path, &module->native, &entry, err));
     module->resident = (entry.flags & CDZ_RESIDENT) != 0;
-    const cdz_bounds within = cdz_native_bounds(&module->native);
+    const cdz_bounds within = cdz_module_bounds(&module->native);
     return adopt(module, entry.plugins, entry.n_plugins, &within, err);
 }
 

@@ -1,4 +1,7 @@
-/* package.c - packages read whole, written elsewhere, taken away again. */
+/* package.c - packages read whole, written elsewhere, taken away again.
+ *
+ * Owns: the bytes of all files, from reading to the last use. Invariant: what is pinned, shown and written are these bytes; a
+ * package is in its place whole or not at all; of a user's folder nothing is deleted but files that are as a pin says. */
 #include "plug/package.h"
 
 #include <dirent.h>
@@ -114,7 +117,7 @@ cdz_status cdz_package_stage(const cdz_package *package, const char *parent, cdz
     char *path = cdz_arena_printf(arena, "%s/.new-XXXXXX", parent);
     char *folders = cdz_arena_strdup(arena, parent);
     if (!path || !folders) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", parent);
-    if (!cdz_make_folders(folders) || !mkdtemp(path))
+    if (!cdz_write_folders(folders, 0700) || !mkdtemp(path))
         return cdz_err(err, CDZ_E_IO, "%s: %s", parent, strerror(errno));
     cdz_status st = write_files(package, path, err);
     if (st == CDZ_OK)

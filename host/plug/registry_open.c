@@ -1,4 +1,7 @@
-/* registry_open.c - from a path to a module: who opens the file, on whose word, and which endings a loader may take. */
+/* registry_open.c - from a path to a module: who opens the file, on whose word, and which endings a loader may take.
+ *
+ * Not: the rule (consent.h), opening (module.c). Invariant: no code of a file runs before its claim was granted, and an
+ * ending belongs to one loader. Under the registry's lock. */
 #include "plug/registry_state.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* registry_scan.c - directories of plugins: read once, in discovery order; what is refused there is remembered, with why. */
+/* registry_scan.c - directories of plugins: read once, in discovery order; what is refused there is remembered, with why.
+ *
+ * Loaders come first: a file of theirs may lie before them. A file that is refused ends no scan. Under the registry's lock. */
 #include "plug/registry_state.h"
 
 #include <dirent.h>

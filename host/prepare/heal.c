@@ -130,7 +130,7 @@ static bool tail_text(const cdz_tokenizer *tok, int32_t id, cdz_buf *out)
 
 /* Tokens that begin with the last one's text; the list holds that token itself or is left empty. */
 static cdz_status find_extensions(const cdz_tokenizer *tok, int32_t tail, cdz_job *job,
-                                  cdz_job_heal *heal, cdz_error *err)
+                                  cdz_heal *heal, cdz_error *err)
 {
     cdz_buf text = {0};
     const uint32_t n_ids = cdz_tokenizer_n_ids(tok);
@@ -160,12 +160,13 @@ static uint32_t count_text(const cdz_job *job, uint32_t row, int32_t pad)
     return n;
 }
 
-static cdz_status heal_row(const cdz_tokenizer *tok, cdz_job *job, uint32_t row, cdz_error *err)
+static cdz_status heal_row(const cdz_tokenizer *tok, cdz_prepared *p, uint32_t row, cdz_error *err)
 {
+    cdz_job *job = p->job;
     const cdz_tokenizer_config *config = cdz_tokenizer_get_config(tok);
     const int32_t *ids = job->rows[row].ids;
     const uint32_t n_text = count_text(job, row, config->pad_id), last = job->prompt_len - 1;
-    cdz_job_heal heal = {.row = row};
+    cdz_heal heal = {.row = row};
     if (n_text == 0 || last == 0) return CDZ_OK;
     CDZ_TRY(find_extensions(tok, ids[last], job, &heal, err));
     if (heal.n_extensions == 0) return CDZ_OK;
@@ -174,28 +175,29 @@ static cdz_status heal_row(const cdz_tokenizer *tok, cdz_job *job, uint32_t row,
     memcpy(before, ids, last * sizeof *before);
     if (n_text == 1 && config->bos_id >= 0) before[last - 1] = config->bos_id;
     heal.before = (cdz_ids){before, last};
-    job->heals[job->n_heals++] = heal;
+    p->heals[p->n_heals++] = heal;
     return CDZ_OK;
 }
 
-cdz_status cdz_heal_rows(const cdz_tokenizer *tok, cdz_job *job, cdz_error *err)
+cdz_status cdz_heal_rows(const cdz_tokenizer *tok, cdz_prepared *prepared, cdz_error *err)
 {
+    cdz_job *job = prepared->job;
     if (!tok)
         return cdz_err(err, CDZ_E_USAGE,
                        "token_healing needs a tokenizer, and the model has no tokenizer.json");
     if (job->n_embeds)
         return cdz_err(err, CDZ_E_UNSUPPORTED, "token_healing cannot heal a prompt of embeddings");
     CDZ_TRY(retokenise_all(tok, job, err));
-    job->heals = cdz_arena_array(&job->arena, job->n_prompts, sizeof *job->heals);
-    if (!job->heals) return no_memory(err);
-    for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(heal_row(tok, job, r, err));
-    job->healed = true;
+    prepared->heals = cdz_arena_array(&job->arena, job->n_prompts, sizeof *prepared->heals);
+    if (!prepared->heals) return no_memory(err);
+    for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(heal_row(tok, prepared, r, err));
+    prepared->healed = true;
     return CDZ_OK;
 }
 
 /* --- the generation of one token --------------------------------------------------------------------------------------- */
 
-static void write_document(const cdz_job *job, const cdz_job_heal *heal, int32_t pad, cdz_buf *out)
+static void write_document(const cdz_job *job, const cdz_heal *heal, int32_t pad, cdz_buf *out)
 {
     cdz_buf_puts(out, "{\"prompt_ids\": [");
     for (uint32_t i = 0; i < heal->before.len; i++)
@@ -210,30 +212,34 @@ static void write_document(const cdz_job *job, const cdz_job_heal *heal, int32_t
     cdz_buf_puts(out, "]}}");
 }
 
-cdz_status cdz_heal_prepare(const cdz_prepare_input *in, const cdz_job *job, uint32_t heal,
-                            cdz_job **out, cdz_error *err)
+cdz_status cdz_heal_prepare(const cdz_prepare_input *in, const cdz_prepared *healed, uint32_t heal,
+                            cdz_prepared *out, cdz_error *err)
 {
+    const cdz_job *job = healed->job;
     cdz_buf text = {0};
     cdz_arena arena = {0};
     cdz_json document;
     const cdz_tokenizer *tok = cdz_run_model_tokenizer(in->model);
-    write_document(job, &job->heals[heal], cdz_tokenizer_get_config(tok)->pad_id, &text);
+    write_document(job, &healed->heals[heal], cdz_tokenizer_get_config(tok)->pad_id, &text);
     cdz_status status = text.failed ? no_memory(err) : CDZ_OK;
     if (status == CDZ_OK)
         status = cdz_json_parse(text.data, text.len, "token_healing", NULL, &arena, &document, err);
     cdz_prepare_input one = *in;
     one.document = &document;
     if (status == CDZ_OK) status = cdz_prepare_job(&one, out, NULL, err);
-    if (status == CDZ_OK) (*out)->draws_before = job->draws_before;
+    if (status == CDZ_OK) out->job->draws_before = job->draws_before;
     cdz_arena_free(&arena);
     cdz_buf_free(&text);
     return status == CDZ_OK ? CDZ_OK : cdz_err_prefix(err, "token_healing");
 }
 
-void cdz_heal_take(cdz_job *job, uint32_t heal, const cdz_job *one, const cdz_outcome *outcome)
+void cdz_heal_take(const cdz_prepared *healed, uint32_t heal, const cdz_job *one,
+                   const cdz_outcome *outcome)
 {
+    cdz_job *job = healed->job;
     const cdz_outcome_row *row = &outcome->rows[0];
-    int32_t *ids = (int32_t *)(uintptr_t)job->rows[job->heals[heal].row].ids; /* place_row's own */
+    int32_t *ids =
+        (int32_t *)(uintptr_t)job->rows[healed->heals[heal].row].ids; /* place_row's own */
     if (row->len == job->prompt_len) ids[job->prompt_len - 1] = row->ids[row->len - 1];
     if (one->plan->generation.do_sample) job->draws_before += (uint64_t)2 * outcome->n_vocab;
 }

@@ -174,8 +174,9 @@ static cdz_status make_rows(const pair *p)
     return CDZ_OK;
 }
 
-cdz_status cdz_pair_rows(const cdz_prepare_input *in, const cdz_arch *arch, cdz_job *job,
-                         const cdz_prompt_rows *prompts, const cdz_embeds *embeds, cdz_error *err)
+cdz_status cdz_prepare_pair_rows(const cdz_prepare_input *in, const cdz_arch *arch, cdz_job *job,
+                                 const cdz_prompt_rows *prompts, const cdz_embeds *embeds,
+                                 cdz_error *err)
 {
     const pair p = {.in = in, .arch = arch, .job = job, .err = err};
     CDZ_TRY(embeds->n ? give_embeds(&p, embeds) : make_sources(&p, prompts));

@@ -15,7 +15,8 @@
 typedef struct preparation {
     const cdz_prepare_input *in;
     const cdz_arch *arch;
-    cdz_job *job;
+    cdz_prepared *out;
+    cdz_job *job; /* out->job */
     cdz_prompt_rows rows;
     cdz_embeds embeds;
     cdz_error *err;
@@ -55,12 +56,13 @@ static cdz_status check_assistant(preparation *p, const cdz_json *asked)
 static cdz_status make_plan(preparation *p)
 {
     const cdz_json *doc = p->in->document;
-    const cdz_json *kwargs = doc ? cdz_json_get(doc, "kwargs") : NULL;
+    const cdz_json *kwargs;
     const cdz_json *asked = doc ? cdz_json_get(doc, "assistant") : NULL;
     const cdz_plan_assistant assistant = {
         .generation = p->in->assistant_generation,
         .overrides = asked ? cdz_json_get(asked, "generation_config") : NULL};
     CDZ_TRY(check_assistant(p, asked));
+    CDZ_TRY(cdz_request_kwargs(doc, &p->job->arena, &kwargs, p->err));
     return cdz_pipeline_plan(p->in->pipeline, p->in->model_generation, kwargs,
                              p->in->assistant ? &assistant : NULL, &p->job->plan, p->err);
 }
@@ -192,7 +194,7 @@ static cdz_status check_mask(preparation *p, uint32_t row)
     }
     uint32_t visible = 0;
     for (uint32_t i = first; i < len; i++) visible += mask[i];
-    if (visible > p->arch->context)
+    if (p->arch->context && visible > p->arch->context)
         return cdz_err(p->err, CDZ_E_USAGE, "the prompt has %u tokens; the model's context is %u",
                        visible, p->arch->context);
     return CDZ_OK;
@@ -281,7 +283,7 @@ static cdz_status make_pair(preparation *p)
                        "token_healing: %s has an encoder, whose prompt the answer does not continue",
                        p->arch->architecture);
     if (p->rows.n == 0 && p->embeds.n == 0) CDZ_TRY(start_from_bos(p));
-    return cdz_pair_rows(p->in, p->arch, p->job, &p->rows, &p->embeds, p->err);
+    return cdz_prepare_pair_rows(p->in, p->arch, p->job, &p->rows, &p->embeds, p->err);
 }
 
 static cdz_status make_rows(preparation *p)
@@ -382,19 +384,20 @@ static cdz_status mind_context(preparation *p, char *warning, size_t bytes)
 static cdz_status gather_warnings(preparation *p, const cdz_lengths *lengths, const char *context)
 {
     const cdz_plan *plan = p->job->plan;
+    cdz_prepared *out = p->out;
     uint32_t n = plan->n_warnings + lengths->n_warnings + 1;
-    p->job->warnings = cdz_arena_array(&p->job->arena, n, sizeof *p->job->warnings);
-    if (!p->job->warnings) return no_memory(p->err);
+    out->warnings = cdz_arena_array(&p->job->arena, n, sizeof *out->warnings);
+    if (!out->warnings) return no_memory(p->err);
     for (uint32_t i = 0; i < plan->n_warnings; i++)
-        p->job->warnings[p->job->n_warnings++] = plan->warnings[i];
+        out->warnings[out->n_warnings++] = plan->warnings[i];
     for (uint32_t i = 0; i < lengths->n_warnings; i++) {
         const char *copy = cdz_arena_strdup(&p->job->arena, lengths->warnings[i]);
         if (!copy) return no_memory(p->err);
-        p->job->warnings[p->job->n_warnings++] = copy;
+        out->warnings[out->n_warnings++] = copy;
     }
     if (!*context) return CDZ_OK;
     const char *copy = cdz_arena_strdup(&p->job->arena, context);
-    p->job->warnings[p->job->n_warnings++] = copy;
+    out->warnings[out->n_warnings++] = copy;
     return copy ? CDZ_OK : no_memory(p->err);
 }
 
@@ -470,10 +473,10 @@ static cdz_status order_detection(preparation *p, const cdz_record_spec *record)
     const char *detector =
         cdz_json_is(folder, CDZ_JSON_STRING) ? detector_folder(p, folder->string) : NULL;
     cdz_buf order = {0};
-    cdz_detect_order(watermark, z_threshold, detector, p->in->model_generation, &order);
-    if (!order.failed) p->job->detect = cdz_arena_strndup(&p->job->arena, order.data, order.len);
+    cdz_detection_order(watermark, z_threshold, detector, p->in->model_generation, &order);
+    if (!order.failed) p->out->detect = cdz_arena_strndup(&p->job->arena, order.data, order.len);
     cdz_buf_free(&order);
-    return p->job->detect ? CDZ_OK : no_memory(p->err);
+    return p->out->detect ? CDZ_OK : no_memory(p->err);
 }
 
 static cdz_status prepare(preparation *p, cdz_record_spec *record)
@@ -482,7 +485,7 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     CDZ_TRY(cdz_weights_check(cdz_run_model_weights(p->in->model),
                               p->err)); /* files cut or rewritten? */
     if (doc) CDZ_TRY(cdz_request_check(doc, p->err));
-    CDZ_TRY(cdz_record_read(doc, record, p->err));
+    CDZ_TRY(cdz_request_read_record(doc, record, p->err));
     CDZ_TRY(make_plan(p));
     CDZ_TRY(choose_seed(p));
     CDZ_TRY(special_tokens(p));
@@ -492,7 +495,7 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
         p->job->prompt_logprobs || (doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits"));
     CDZ_TRY(make_rows(p));
     if (p->job->plan->generation.token_healing.value)
-        CDZ_TRY(cdz_heal_rows(cdz_run_model_tokenizer(p->in->model), p->job, p->err));
+        CDZ_TRY(cdz_heal_rows(cdz_run_model_tokenizer(p->in->model), p->out, p->err));
     if (p->job->prompt_logits && p->job->n_embeds)
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,
                        "request: mode \"%s\" takes ids, not \"inputs_embeds\"",
@@ -509,6 +512,7 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
                        "a prompt of embeddings with drafter %s: drafters read tokens; give token "
                        "ids, or drafter = none",
                        p->job->plan->drafter.name);
+    CDZ_TRY(cdz_prepare_constraint(p->job, p->err));
     CDZ_TRY(expand(p));
     CDZ_TRY(resolve_lengths(p));
     choose_prefill(p);
@@ -516,11 +520,12 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     return record->detect ? order_detection(p, record) : CDZ_OK;
 }
 
-cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_record_spec *record,
+cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_prepared *out, cdz_record_spec *record,
                            cdz_error *err)
 {
     cdz_record_spec own = {0};
     cdz_job *job = cdz_job_new();
+    *out = (cdz_prepared){.job = job};
     if (!job) return no_memory(err);
     job->model = in->model;
     job->assistant = in->assistant;
@@ -529,14 +534,14 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_recor
     job->past = in->past;
     job->keep_cache = in->keep_cache;
     preparation p = {.in = in,
+                     .out = out,
                      .job = job,
                      .err = err,
                      .arch = cdz_weights_arch(cdz_run_model_weights(in->model))};
     cdz_status status = prepare(&p, record ? record : &own);
     if (record) record->detect = NULL; /* the document may go now */
-    if (status == CDZ_OK)
-        *out = job;
-    else
-        cdz_job_free(job);
+    if (status == CDZ_OK) return CDZ_OK;
+    cdz_job_free(job);
+    *out = (cdz_prepared){0};
     return status;
 }

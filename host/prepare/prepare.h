@@ -9,7 +9,8 @@
  *   attention_mask    rows of 0 and 1, as prompt_ids
  *                     (encoder-decoder models: all of these are the encoder's, padded on the right; the decoder's are
  *                     kwargs decoder_input_ids and decoder_attention_mask)
- *   kwargs            generation parameters and arguments of the strategy, by name
+ *   kwargs            generation parameters and arguments of the strategy, by name; "section.name" of any plugin
+ *   sections          the same by section of the pipeline: {"section": {"name": value}}
  *   seed              torch.manual_seed(seed) before the call
  *   record            what to keep: {"top": k, "transition": true, "detect": {...}}; asks for an answer in recorded form
  *   mode              "logits": scores of every prompt position instead of generation; "score": its tokens' log-probabilities;
@@ -59,17 +60,45 @@ typedef struct cdz_prepare_input {
     double timeout_s, deadline_s; /* from now; monotonic. 0: none */
 } cdz_prepare_input;
 
-/* Builds a job: everything resolved and checked, nothing run. record may be NULL. */
-cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_record_spec *record,
+/* constraint.c: compiles what the job's plan asks of the answer. */
+cdz_status cdz_prepare_constraint(cdz_job *job, cdz_error *err);
+
+/* The last token of a prompt row is to be chosen anew (heal.c). */
+typedef struct cdz_heal {
+    uint32_t row;
+    cdz_ids before;            /* what it follows */
+    int32_t tail;              /* the token as it is */
+    const int32_t *extensions; /* (n_extensions) tokens that begin with its text, itself among them */
+    uint32_t n_extensions;
+} cdz_heal;
+
+/* What preparing a request gave: a job for the engine, and what the caller is to do and say beside it. All of it lies in
+ * the job's arena: it goes with the job (cdz_job_free, or the engine once on_done returned). */
+typedef struct cdz_prepared {
+    cdz_job *job;
+    cdz_heal *heals; /* (n_heals) to be run before the job, one after the other */
+    uint32_t n_heals;
+    bool healed;           /* token_healing was on */
+    const char *detect;    /* an order to look for a watermark (detect/detect.h), or NULL */
+    const char **warnings; /* (n_warnings) sentences for the user */
+    uint32_t n_warnings;
+} cdz_prepared;
+
+/* Everything resolved and checked, nothing run. record may be NULL. */
+cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_prepared *out, cdz_record_spec *record,
                            cdz_error *err);
 
 /* Refuses unknown fields and fields of the wrong type; name begins the sentences. */
 cdz_status cdz_request_check(const cdz_json *document, cdz_error *err);
+/* Of a checked document (may be NULL): kwargs with what "sections" says as "section.name" members; NULL: neither is there. Memory
+ * is the document's and the arena's. */
+cdz_status cdz_request_kwargs(const cdz_json *document, cdz_arena *arena, const cdz_json **out,
+                              cdz_error *err);
 /* JSON Schema of a document (`cadenza plugin schema`). */
 void cdz_request_schema(cdz_buf *out);
 /* The draft model's folder that a document names, or NULL. The document has been checked. */
 const char *cdz_request_assistant(const cdz_json *document);
-cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_error *err);
+cdz_status cdz_request_read_record(const cdz_json *document, cdz_record_spec *out, cdz_error *err);
 
 /* The prompt rows of a document or input, before padding. Built by rows.c. */
 typedef struct cdz_prompt_rows {
@@ -91,13 +120,14 @@ cdz_status cdz_id_rows_read(const cdz_json *ids, const cdz_json *mask, const cdz
 cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_prompt_rows *out,
                                 cdz_error *err);
 
-/* Token healing. Rows are tokenised anew, with what may take each last token's place in job->heals. */
-cdz_status cdz_heal_rows(const cdz_tokenizer *tok, cdz_job *job, cdz_error *err);
-/* The generation of one token that heal `heal` of a job asks for; `in` without a document. */
-cdz_status cdz_heal_prepare(const cdz_prepare_input *in, const cdz_job *job, uint32_t heal,
-                            cdz_job **out, cdz_error *err);
+/* Token healing. The job's rows are tokenised anew, with what may take each last token's place in heals. */
+cdz_status cdz_heal_rows(const cdz_tokenizer *tok, cdz_prepared *prepared, cdz_error *err);
+/* The generation of one token that heal `heal` asks for; `in` without a document. */
+cdz_status cdz_heal_prepare(const cdz_prepare_input *in, const cdz_prepared *healed, uint32_t heal,
+                            cdz_prepared *out, cdz_error *err);
 /* What it gave: `one` was its job. */
-void cdz_heal_take(cdz_job *job, uint32_t heal, const cdz_job *one, const cdz_outcome *outcome);
+void cdz_heal_take(const cdz_prepared *healed, uint32_t heal, const cdz_job *one,
+                   const cdz_outcome *outcome);
 
 /* The embeddings of a document or input; n 0 when there are none. */
 cdz_status cdz_embeds_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_embeds *out,
@@ -108,7 +138,8 @@ cdz_status cdz_mask_rows_read(const cdz_json *mask, uint32_t n, uint32_t len, cd
                               uint8_t ***out, cdz_error *err);
 /* The encoder's prompts, and the decoder's rows that start from them; pair.c. job: special tokens are there, and what
  * prompt_logits says. */
-cdz_status cdz_pair_rows(const cdz_prepare_input *in, const cdz_arch *arch, cdz_job *job,
-                         const cdz_prompt_rows *prompts, const cdz_embeds *embeds, cdz_error *err);
+cdz_status cdz_prepare_pair_rows(const cdz_prepare_input *in, const cdz_arch *arch, cdz_job *job,
+                                 const cdz_prompt_rows *prompts, const cdz_embeds *embeds,
+                                 cdz_error *err);
 
 #endif

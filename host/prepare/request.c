@@ -75,6 +75,56 @@ const char *cdz_request_assistant(const cdz_json *document)
     return cdz_json_is(model, CDZ_JSON_STRING) ? model->string : NULL;
 }
 
+/* {"section": {"name": value}}, or null. */
+static cdz_status check_sections(const cdz_json *sections, cdz_error *err)
+{
+    if (!sections || sections->type == CDZ_JSON_NULL) return CDZ_OK;
+    if (sections->type != CDZ_JSON_OBJECT)
+        return cdz_err(err, CDZ_E_USAGE, "request: \"sections\" must be an object, found %s",
+                       cdz_json_type_name(sections));
+    for (uint32_t i = 0; i < sections->len; i++)
+        if (sections->members[i].value.type != CDZ_JSON_OBJECT)
+            return cdz_err(err, CDZ_E_USAGE, "request: sections.%s must be an object, found %s",
+                           sections->members[i].key,
+                           cdz_json_type_name(&sections->members[i].value));
+    return CDZ_OK;
+}
+
+/* The members of "sections", each as "section.name". */
+static cdz_status put_sections(const cdz_json *sections, cdz_arena *arena, cdz_json_member *out,
+                               cdz_error *err)
+{
+    for (uint32_t i = 0; i < sections->len; i++)
+        for (uint32_t k = 0; k < sections->members[i].value.len; k++) {
+            const cdz_json_member *m = &sections->members[i].value.members[k];
+            const char *key = cdz_arena_printf(arena, "%s.%s", sections->members[i].key, m->key);
+            if (!key) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+            *out++ =
+                (cdz_json_member){.key = key, .key_len = (uint32_t)strlen(key), .value = m->value};
+        }
+    return CDZ_OK;
+}
+
+cdz_status cdz_request_kwargs(const cdz_json *document, cdz_arena *arena, const cdz_json **out,
+                              cdz_error *err)
+{
+    const cdz_json *kwargs = document ? cdz_json_get(document, "kwargs") : NULL;
+    const cdz_json *sections = document ? cdz_json_get(document, "sections") : NULL;
+    const uint32_t own = kwargs ? kwargs->len : 0;
+    uint32_t n = own;
+    *out = kwargs;
+    if (!cdz_json_is(sections, CDZ_JSON_OBJECT)) return CDZ_OK;
+    for (uint32_t i = 0; i < sections->len; i++) n += sections->members[i].value.len;
+    cdz_json *all = cdz_arena_alloc(arena, sizeof *all);
+    cdz_json_member *members = cdz_arena_array(arena, n, sizeof *members);
+    if (!all || !members) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    if (own) memcpy(members, kwargs->members, own * sizeof *members);
+    CDZ_TRY(put_sections(sections, arena, members + own, err));
+    *all = (cdz_json){.type = CDZ_JSON_OBJECT, .len = n, .members = members};
+    *out = all;
+    return CDZ_OK;
+}
+
 cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
 {
     if (!cdz_json_is(document, CDZ_JSON_OBJECT))
@@ -88,6 +138,7 @@ cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
     if (kwargs && !cdz_json_is(kwargs, CDZ_JSON_OBJECT))
         return cdz_err(err, CDZ_E_USAGE, "request: \"kwargs\" must be an object, found %s",
                        cdz_json_type_name(kwargs));
+    CDZ_TRY(check_sections(cdz_json_get(document, "sections"), err));
     const cdz_json *pipeline = cdz_json_get(document, "pipeline");
     if (pipeline && pipeline->type != CDZ_JSON_STRING && pipeline->type != CDZ_JSON_NULL)
         return cdz_err(err, CDZ_E_USAGE,
@@ -101,7 +152,7 @@ cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
     return CDZ_OK;
 }
 
-cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_error *err)
+cdz_status cdz_request_read_record(const cdz_json *document, cdz_record_spec *out, cdz_error *err)
 {
     *out = (cdz_record_spec){0};
     const cdz_json *record = document ? cdz_json_get(document, "record") : NULL;

@@ -1,4 +1,7 @@
-/* rows.c - prompts as rows of ids: from text, from messages, from ids, or from nothing. */
+/* rows.c - prompts as rows of ids: from text, from messages, from ids, or from nothing.
+ *
+ * Owns: how many rows a request may have and how long one may be. Not: which ids the model knows, padding and the masks that
+ * nobody gave (prepare.c). Rows lie in the caller's arena; nothing of the document is pointed to. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -30,7 +30,7 @@ void cdz_philox(uint64_t seed, uint64_t plugin_key, uint32_t row, uint32_t posit
     }
 }
 
-uint64_t cdz_plugin_key(const char *id)
+uint64_t cdz_philox_key(const char *id)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 

@@ -33,6 +33,6 @@ int32_t cdz_torch_multinomial_k(cdz_torch_rng *rng, const float *p, size_t n, si
 /* Philox4x32-10 for processors: keyed by request seed and plugin id, counter is (row, position). */
 void cdz_philox(uint64_t seed, uint64_t plugin_key, uint32_t row, uint32_t position,
                 uint32_t out[4]);
-uint64_t cdz_plugin_key(const char *id); /* FNV-1a of the id */
+uint64_t cdz_philox_key(const char *id); /* FNV-1a of the id */
 
 #endif

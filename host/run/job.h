@@ -4,6 +4,7 @@
 
 #include "cadenza/strategy.h"
 #include "config/pipeline.h"
+#include "grammar/store.h"
 #include "kernels.h"
 #include "load/model_files.h"
 #include "token/tokenizer.h"
@@ -20,6 +21,9 @@ const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
 cdz_dtype cdz_run_model_kv_type(const cdz_run_model *model);
 const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model); /* or NULL */
 
+/* Its compiled constraints; NULL: out of memory. [any] */
+cdz_grammar_store *cdz_run_model_grammars(cdz_run_model *model);
+
 /* One prompt row as transformers shows it to processors. */
 typedef struct cdz_job_row {
     const int32_t *ids; /* prompt_len padded ids */
@@ -28,14 +32,19 @@ typedef struct cdz_job_row {
         *embeds; /* (n_embeds, hidden) what the model reads in place of the prompt's ids; or NULL */
 } cdz_job_row;
 
-/* The last token of a prompt row is to be chosen anew (prepare/heal.c). */
-typedef struct cdz_job_heal {
+typedef struct cdz_recorded_step cdz_recorded_step;
+
+/* New ids of a row, on their way to whoever listens. */
+typedef struct cdz_new_tokens {
     uint32_t row;
-    cdz_ids before;            /* what it follows */
-    int32_t tail;              /* the token as it is */
-    const int32_t *extensions; /* (n_extensions) tokens that begin with its text, itself among them */
-    uint32_t n_extensions;
-} cdz_job_heal;
+    const int32_t *ids;
+    uint32_t n;
+    /* What was recorded when they were chosen: steps of the first n_steps of them, of which they are row step_row, or, of a
+     * search, their scores. NULL: neither. */
+    const cdz_recorded_step *steps;
+    uint32_t n_steps, step_row;
+    const cdz_token_score *scores;
+} cdz_new_tokens;
 
 /* One generate() call. Everything pointed to lives until on_done returned (the arena is the job's own). */
 typedef struct cdz_job {
@@ -54,9 +63,6 @@ typedef struct cdz_job {
     uint32_t *visible; /* (n_prompts) positions that the prompts have; with context */
     uint64_t seed;
     uint64_t draws_before; /* words of the random stream that healing has used up */
-    cdz_job_heal *heals;   /* (n_heals) to be run before; the engine does not look */
-    uint32_t n_heals;
-    bool healed; /* token_healing was on */
     cdz_ids eos;
     int32_t pad, bos; /* -1: none */
     cdz_kv_packing
@@ -65,19 +71,22 @@ typedef struct cdz_job {
     double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
     bool keep_hidden, keep_attentions;            /* of recorded steps */
+    uint32_t keep_leaders; /* with keep_logprobs: of each step also the likeliest k by the model's own logits; 0: none */
     uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, n_finite and the log-sum-exp */
-    cdz_kept *past;     /* held by the job: KV state that prompts may continue, or NULL */
-    bool keep_cache;    /* the outcome holds the rows' KV state */
+    cdz_constraint *constraint; /* held by the job, so that a stage's begin finds it compiled; or NULL */
+    cdz_kept *past;             /* held by the job: KV state that prompts may continue, or NULL */
+    bool keep_cache;            /* the outcome holds the rows' KV state */
+    /* Whose prompts may find what this one has computed, and the other way round: those with the same salt. */
+    uint8_t salt[32];
+    const char *request_id,
+        *traceparent;   /* told to plugins that ask (ext/trace.h); in the arena, or NULL */
+    uint64_t tenant;    /* whose it is, to a scheduler; 0: nobody's */
+    int64_t priority;   /* to a scheduler: lower first */
     bool prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
     bool prompt_logprobs; /* mode `score`: the same, but only the log-probability of each token is kept */
 
-    const char *
-        detect; /* an order to look for a watermark (detect.h), or NULL; the engine does not look */
-    const char **warnings; /* (n_warnings) sentences for the user; the engine does not look */
-    uint32_t n_warnings;
-
     /* [engine thread] New ids of a row, whole, in order; never for pads of finished rows. Held back for CDZ_REWINDS. */
-    void (*on_tokens)(void *user, uint32_t row, const int32_t *ids, uint32_t n);
+    void (*on_tokens)(void *user, const cdz_new_tokens *tokens);
     /* [engine thread] Once, at the end. outcome is owned by the callee. */
     void (*on_done)(void *user, cdz_outcome *outcome);
     void *user;
@@ -109,10 +118,10 @@ typedef struct cdz_named_result {
 
 /* Results that generate() gives as fields of its answer: of one form each (record.c), they stand beside the sequences. All
  * others have a place of their own. */
-bool cdz_outcome_has_field(const char *name);
+bool cdz_record_has_field(const char *name);
 
 /* Recorded rows of one step: full matrices (n_step_rows, n_vocab) or, with keep_top, the best entries. */
-typedef struct cdz_recorded_step {
+struct cdz_recorded_step {
     const float *scores, *logits; /* (n_step_rows, n_vocab) or NULL */
     const float *chosen;          /* (n_step_rows) processed score of the appended token */
     const float *chosen_logprob, *chosen_raw_logprob; /* (n_step_rows) or NULL */
@@ -126,7 +135,10 @@ typedef struct cdz_recorded_step {
     float *const *attentions; /* (n_step_rows, n_heads, n_queries, n_keys) */
     float *const *cross;      /* (n_step_rows, n_heads, n_queries, source_len); of a pair */
     const uint32_t *n_finite; /* (n_step_rows) scores that are neither infinite nor NaN */
-} cdz_recorded_step;
+    /* (n_step_rows, keep_leaders) of a loop's own steps: the likeliest ids and their log-probabilities by the logits; or NULL */
+    const int32_t *leaders;
+    const float *leader_logprobs;
+};
 
 struct cdz_outcome {
     cdz_arena arena;
@@ -148,7 +160,7 @@ struct cdz_outcome {
     const float *prompt_top_logprobs;
     double queued_s, prefill_s, decode_s;   /* durations */
     uint32_t n_prompt_tokens, n_new_tokens; /* computed prompt positions; sum over rows */
-    uint32_t n_reused_tokens; /* prompt positions taken over from the past, not in n_prompt_tokens */
+    uint32_t n_reused_tokens; /* prompt positions that were there before, not in n_prompt_tokens */
     uint64_t fusings[CDZ_FUSE_KINDS]; /* rows whose processors could be fused, by how that went */
     cdz_kept *kept;                   /* held by the outcome, or NULL */
 };

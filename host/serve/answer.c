@@ -11,14 +11,14 @@ void cdz_serve_answer_head(const cdz_http_exchange *e, bool chunk, cdz_buf *out)
                                       : "chat.completion";
     cdz_buf_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", e->id,
                    object, (long long)e->created);
-    cdz_json_write_string(out, e->serve->options.model_id, strlen(e->serve->options.model_id));
+    cdz_json_write_string(out, e->served->id, strlen(e->served->id));
     cdz_buf_puts(out, ",\"system_fingerprint\":null");
 }
 
 static void put_ids(cdz_buf *out, const char *name, const int32_t *ids, size_t n)
 {
     cdz_buf_printf(out, ",\"%s\":[", name);
-    for (size_t i = 0; i < n; i++) cdz_buf_printf(out, "%s%d", i ? "," : "", (int)ids[i]);
+    cdz_ask_write_ids(out, ids, n);
     cdz_buf_putc(out, ']');
 }
 
@@ -26,10 +26,34 @@ static void put_delta(const cdz_choice *c, cdz_buf *out)
 {
     cdz_buf_puts(out, ",\"delta\":{");
     if (c->role) cdz_buf_puts(out, "\"role\":\"assistant\",");
-    if (c->role || c->len) {
-        cdz_buf_puts(out, "\"content\":");
-        cdz_json_write_string(out, c->text, c->len);
+    const char *comma = "";
+    if (c->reasoning_len) {
+        cdz_buf_puts(out, "\"reasoning_content\":");
+        cdz_json_write_string(out, c->reasoning, c->reasoning_len);
+        comma = ",";
     }
+    if (c->role || c->len) {
+        cdz_buf_printf(out, "%s\"content\":", comma);
+        cdz_json_write_string(out, c->text ? c->text : "", c->len);
+        comma = ",";
+    }
+    if (c->calls) cdz_buf_printf(out, "%s\"tool_calls\":%s", comma, c->calls);
+    cdz_buf_putc(out, '}');
+}
+
+/* Without text, an answer that makes calls has no content. */
+static void put_message(const cdz_choice *c, cdz_buf *out)
+{
+    cdz_buf_puts(out, ",\"message\":{\"role\":\"assistant\",\"content\":");
+    if (c->calls && !c->len)
+        cdz_buf_puts(out, "null");
+    else
+        cdz_json_write_string(out, c->text, c->len);
+    if (c->reasoning_len) {
+        cdz_buf_puts(out, ",\"reasoning_content\":");
+        cdz_json_write_string(out, c->reasoning, c->reasoning_len);
+    }
+    if (c->calls) cdz_buf_printf(out, ",\"tool_calls\":%s", c->calls);
     cdz_buf_putc(out, '}');
 }
 
@@ -43,9 +67,7 @@ void cdz_serve_answer_choice(const cdz_http_exchange *e, const cdz_choice *c, bo
     } else if (chunk) {
         put_delta(c, out);
     } else {
-        cdz_buf_puts(out, ",\"message\":{\"role\":\"assistant\",\"content\":");
-        cdz_json_write_string(out, c->text, c->len);
-        cdz_buf_putc(out, '}');
+        put_message(c, out);
     }
     cdz_buf_printf(out, ",\"logprobs\":%s", c->logprobs ? c->logprobs : "null");
     if (c->finish)
@@ -60,11 +82,16 @@ void cdz_serve_answer_choice(const cdz_http_exchange *e, const cdz_choice *c, bo
 
 void cdz_serve_answer_usage(const cdz_http_exchange *e, cdz_buf *out)
 {
-    const unsigned long long prompt = e->prompt_tokens, fresh = e->new_tokens;
+    const unsigned long long prompt = e->prompt_tokens, fresh = e->new_tokens,
+                             cached = e->cached_tokens;
     cdz_buf_printf(out,
                    "\"usage\":{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,"
-                   "\"total_tokens\":%llu,\"prompt_tokens_details\":{\"cached_tokens\":0}}",
-                   prompt, fresh, prompt + fresh);
+                   "\"total_tokens\":%llu,\"prompt_tokens_details\":{\"cached_tokens\":%llu}",
+                   prompt, fresh, prompt + fresh, cached);
+    if (e->ask.chat)
+        cdz_buf_printf(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%llu}",
+                       (unsigned long long)e->reasoning_tokens);
+    cdz_buf_putc(out, '}');
 }
 
 void cdz_serve_answer_event(cdz_http_exchange *e, const cdz_choice *c)
@@ -74,5 +101,11 @@ void cdz_serve_answer_event(cdz_http_exchange *e, const cdz_choice *c)
     cdz_serve_answer_head(e, true, &e->out);
     cdz_buf_puts(&e->out, ",\"choices\":[");
     cdz_serve_answer_choice(e, c, true, &e->out);
+    if (e->ask.usage_each) {
+        cdz_buf_puts(&e->out, "],");
+        cdz_serve_answer_usage(e, &e->out);
+        cdz_buf_puts(&e->out, "}\n\n");
+        return;
+    }
     cdz_buf_puts(&e->out, e->ask.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
 }

@@ -14,6 +14,11 @@ const cdz_json *cdz_ask_field(const cdz_json *object, const char *name)
     return value && value->type != CDZ_JSON_NULL ? value : NULL;
 }
 
+static bool out_of_memory(cdz_serve_fault *fault)
+{
+    return cdz_serve_fault_set(fault, 500, NULL, NULL, "out of memory for the request");
+}
+
 static bool wrong(cdz_serve_fault *fault, const char *name, const char *expected,
                   const cdz_json *found)
 {
@@ -60,20 +65,19 @@ bool cdz_ask_set(cdz_asking *a, const char *name, const char *value)
         return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL, "too many parameters");
     a->set[a->n_set] = cdz_arena_strdup(&a->arena, name);
     a->values[a->n_set] = cdz_arena_strdup(&a->arena, value);
-    if (!a->set[a->n_set] || !a->values[a->n_set])
-        return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
+    if (!a->set[a->n_set] || !a->values[a->n_set]) return out_of_memory(a->fault);
     a->n_set++;
     cdz_buf_puts(&a->kwargs, a->kwargs.len ? ", " : "");
     cdz_json_write_string(&a->kwargs, name, strlen(name));
     cdz_buf_printf(&a->kwargs, ": %s", value);
-    return true;
+    return !a->kwargs.failed || out_of_memory(a->fault);
 }
 
 static bool set_json(cdz_asking *a, const char *name, const cdz_json *value)
 {
     cdz_buf text = {0};
     cdz_json_write(&text, value);
-    const bool good = !text.failed && cdz_ask_set(a, name, text.data);
+    const bool good = text.failed ? out_of_memory(a->fault) : cdz_ask_set(a, name, text.data);
     cdz_buf_free(&text);
     return good;
 }
@@ -145,7 +149,7 @@ static bool take_logit_bias(cdz_asking *a)
         const cdz_json_member *m = &bias->members[i];
         const long id = strtol(m->key, &end, 10);
         good = *m->key >= '0' && *m->key <= '9' && !*end && id < most &&
-               cdz_json_number(&m->value, &x) && fabs(x) <= 100;
+               (*m->key != '0' || !m->key[1]) && cdz_json_number(&m->value, &x) && fabs(x) <= 100;
         if (!good)
             cdz_serve_fault_set(
                 a->fault, 400, "logit_bias", NULL,
@@ -157,7 +161,8 @@ static bool take_logit_bias(cdz_asking *a)
         cdz_buf_putc(&text, ']');
     }
     cdz_buf_putc(&text, ']');
-    good = good && !text.failed && cdz_ask_set(a, "sequence_bias", text.data);
+    if (good)
+        good = text.failed ? out_of_memory(a->fault) : cdz_ask_set(a, "sequence_bias", text.data);
     cdz_buf_free(&text);
     return good;
 }
@@ -178,20 +183,11 @@ static const struct {
     {"prediction", NULL, "predicted outputs are not used; drafts are a strategy"},
     {"web_search_options", NULL, "the server looks nothing up"},
     {"chat_template", NULL, "a template from a request is code, which this server does not run"},
-    {"structured_outputs", NULL, "structured output is not there yet"},
-    {"guided_json", NULL, "structured output is not there yet"},
-    {"guided_regex", NULL, "structured output is not there yet"},
-    {"guided_choice", NULL, "structured output is not there yet"},
-    {"guided_grammar", NULL, "structured output is not there yet"},
-    {"grammar", "\"\"", "structured output is not there yet"},
-    {"json_schema", "{}", "structured output is not there yet"},
     {"stop_token_ids", "[]", "use cadenza.kwargs.eos_token_id"},
-    {"ignore_eos", "false", "use cadenza.kwargs.eos_token_id"},
     {"bad_words", "[]", "use cadenza.kwargs.bad_words_ids"},
     {"allowed_token_ids", "[]", "use cadenza.kwargs.prefix_allowed_tokens"},
     {"skip_special_tokens", "true", "special tokens are left out of the text"},
     {"prompt_logprobs", NULL, "use 'echo' and 'logprobs'"},
-    {"priority", "0", "the scheduler has no priorities"},
     {"n_probs", "0", "use 'logprobs'"},
     {"mirostat", "0", "use cadenza.processors"},
     {"dry_multiplier", "0", "use cadenza.processors"},
@@ -200,15 +196,36 @@ static const struct {
     {"return_progress", "false", "progress is not told"},
     {"timings_per_token", "false", "times of tokens are not told"},
     {"use_beam_search", "false", "use cadenza.kwargs.num_beams"},
+    {"logits_processors", "[]", "use cadenza.processors"},
+    {"prompt_embeds", NULL, "prompts are texts or ids"},
+    {"top_n_sigma", "-1", "use cadenza.processors"},
+    {"dynatemp_range", "0", "use cadenza.processors"},
+    {"t_max_predict_ms", "-1", "use cadenza.kwargs.max_time"},
+    {"post_sampling_probs", "false", "log-probabilities are of the model's own logits"},
+    {"lora", "[]", "there are no adapters here"},
 };
 
-static bool same_json(const cdz_json *value, const char *text)
+static bool is_json(const cdz_json *value, const char *text, size_t n)
 {
-    cdz_buf written = {0};
-    cdz_json_write(&written, value);
-    const bool same = written.data && strcmp(written.data, text) == 0;
-    cdz_buf_free(&written);
-    return same;
+    char number[32];
+    switch (value->type) {
+    case CDZ_JSON_BOOL: snprintf(number, sizeof number, value->boolean ? "true" : "false"); break;
+    case CDZ_JSON_INT: snprintf(number, sizeof number, "%lld", (long long)value->integer); break;
+    case CDZ_JSON_STRING:
+        return n == value->len + 2 && text[0] == '"' &&
+               memcmp(text + 1, value->string, value->len) == 0;
+    case CDZ_JSON_ARRAY:
+        if (!value->len) return strcmp(text, "[]") == 0;
+        return value->len == 1 && text[0] == '[' && is_json(value->items, text + 1, n - 2);
+    case CDZ_JSON_OBJECT: return !value->len && strcmp(text, "{}") == 0;
+    default: return false;
+    }
+    return strlen(number) == n && memcmp(number, text, n) == 0;
+}
+
+bool cdz_ask_is_json(const cdz_json *value, const char *text)
+{
+    return is_json(value, text, strlen(text));
 }
 
 static bool refuse_names(cdz_asking *a)
@@ -216,7 +233,7 @@ static bool refuse_names(cdz_asking *a)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const cdz_json *value = cdz_ask_field(&a->body, refused[i].name);
         double x = 1;
-        if (!value || (refused[i].neutral && same_json(value, refused[i].neutral))) continue;
+        if (!value || (refused[i].neutral && cdz_ask_is_json(value, refused[i].neutral))) continue;
         if (refused[i].neutral && *refused[i].neutral == '0' && cdz_json_number(value, &x) &&
             fpclassify(x) == FP_ZERO)
             continue;
@@ -237,41 +254,6 @@ static bool take_model(cdz_asking *a)
                                model->string);
 }
 
-static bool take_response_format(cdz_asking *a)
-{
-    const cdz_json *format = cdz_ask_field(&a->body, "response_format");
-    if (!format) return true;
-    if (format->type != CDZ_JSON_OBJECT)
-        return wrong(a->fault, "response_format", "an object", format);
-    const cdz_json *type = cdz_json_get(format, "type");
-    if (!cdz_json_is(type, CDZ_JSON_STRING))
-        return cdz_serve_fault_set(a->fault, 400, "response_format", NULL,
-                                   "'response_format' needs a \"type\"");
-    if (cdz_json_eq(type, "text")) return true;
-    return cdz_serve_fault_set(
-        a->fault, 400, "response_format", NULL,
-        "'response_format' of type \"%.40s\" is not supported: structured output "
-        "is not there yet",
-        type->string);
-}
-
-static bool take_tools(cdz_asking *a)
-{
-    const cdz_json *tools = cdz_ask_field(&a->body, "tools");
-    const cdz_json *choice = cdz_ask_field(&a->body, "tool_choice");
-    if (tools && tools->type != CDZ_JSON_ARRAY) return wrong(a->fault, "tools", "a list", tools);
-    const bool none = !choice || cdz_json_eq(choice, "none") || cdz_json_eq(choice, "auto");
-    if (choice && choice->type != CDZ_JSON_STRING && choice->type != CDZ_JSON_OBJECT)
-        return wrong(a->fault, "tool_choice", "a string or an object", choice);
-    if (tools && tools->len && !cdz_json_eq(choice, "none"))
-        return cdz_serve_fault_set(a->fault, 400, "tools", NULL,
-                                   "'tools' is not supported: calls are not read from answers yet");
-    if (!none)
-        return cdz_serve_fault_set(a->fault, 400, "tool_choice", NULL,
-                                   "'tool_choice' asks for a call, and there are no tools");
-    return true;
-}
-
 /* --- the answer's form ---------------------------------------------------------------------------------------- */
 
 static bool take_stream(cdz_asking *a)
@@ -284,7 +266,11 @@ static bool take_stream(cdz_asking *a)
     if (!a->stream)
         return cdz_serve_fault_set(a->fault, 400, "stream_options", NULL,
                                    "'stream_options' goes with 'stream': true");
-    return cdz_ask_bool(options, "include_usage", false, &a->usage, a->fault);
+    if (!cdz_ask_bool(options, "include_usage", false, &a->usage, a->fault) ||
+        !cdz_ask_bool(options, "continuous_usage_stats", false, &a->usage_each, a->fault))
+        return false;
+    a->usage_each = a->usage_each && a->usage;
+    return true;
 }
 
 static bool take_logprobs(cdz_asking *a)
@@ -305,16 +291,36 @@ static bool take_logprobs(cdz_asking *a)
                                "'top_logprobs' goes with 'logprobs': true");
 }
 
+static bool take_salt(cdz_asking *a)
+{
+    const cdz_json *salt = cdz_ask_field(&a->body, "cache_salt");
+    if (!salt) return true;
+    if (salt->type != CDZ_JSON_STRING) return wrong(a->fault, "cache_salt", "a string", salt);
+    a->cache_salt = salt->string;
+    return true;
+}
+
+static bool take_priority(cdz_asking *a)
+{
+    bool given;
+    if (!take_int(a, "priority", INT64_MIN, INT64_MAX, &a->priority, &given)) return false;
+    if (!a->priority || cdz_scheduler_has_priorities(a->world->runtime)) return true;
+    return cdz_serve_fault_set(a->fault, 400, "priority", NULL,
+                               "'priority' is not supported: the scheduler has no priorities; "
+                               "'scheduler = priority' in [server] has");
+}
+
 static bool take_counts(cdz_asking *a)
 {
     int64_t n = 1, best = 1, tokens = -1, newer = -1, other = -1;
     bool has_n, has_best, has_tokens, has_newer, has_other;
+    const char *const name = a->respond ? "max_output_tokens" : "max_completion_tokens";
     const int64_t least = !a->chat && a->echo ? 0 : 1;
     if (!take_int(a, "n", 1, CDZ_ASK_MOST_N, &n, &has_n) ||
         !take_int(a, "best_of", 1, CDZ_ASK_MOST_N, &best, &has_best) ||
         !take_int(a, "n_predict", -1, INT32_MAX, &other, &has_other) ||
         !take_int(a, "max_tokens", least, INT32_MAX, &tokens, &has_tokens) ||
-        !take_int(a, "max_completion_tokens", least, INT32_MAX, &newer, &has_newer) ||
+        !take_int(a, name, least, INT32_MAX, &newer, &has_newer) ||
         !take_int(a, "seed", INT64_MIN, INT64_MAX, &a->seed, &a->seeded))
         return false;
     a->n = (uint32_t)n;
@@ -327,6 +333,24 @@ static bool take_counts(cdz_asking *a)
     return true;
 }
 
+/* The texts of a list, which stay in the body, and the list as JSON. */
+static bool read_stops(cdz_asking *a, const cdz_json *all, uint32_t n, const char **texts,
+                       cdz_buf *json)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (all[i].type != CDZ_JSON_STRING)
+            return wrong(a->fault, "stop", "a string or a list of strings", &all[i]);
+        if (!all[i].len || strlen(all[i].string) != all[i].len)
+            return cdz_serve_fault_set(a->fault, 400, "stop", NULL,
+                                       "'stop' holds a string that is empty or has a NUL in it");
+        texts[i] = all[i].string;
+        cdz_buf_puts(json, i ? ", " : "[");
+        cdz_json_write_string(json, all[i].string, all[i].len);
+    }
+    cdz_buf_putc(json, ']');
+    return !json->failed || out_of_memory(a->fault);
+}
+
 static bool take_stops(cdz_asking *a)
 {
     const cdz_json *stop = cdz_ask_field(&a->body, "stop");
@@ -337,22 +361,11 @@ static bool take_stops(cdz_asking *a)
     const cdz_json *all = stop->type == CDZ_JSON_ARRAY ? stop->items : stop;
     const uint32_t n = stop->type == CDZ_JSON_ARRAY ? stop->len : 1;
     const char **texts = cdz_arena_array(&a->arena, n ? n : 1, sizeof *texts);
-    if (!texts)
-        return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
-    for (uint32_t i = 0; i < n; i++) {
-        if (all[i].type != CDZ_JSON_STRING)
-            return wrong(a->fault, "stop", "a string or a list of strings", &all[i]);
-        if (!all[i].len || strlen(all[i].string) != all[i].len)
-            return cdz_serve_fault_set(a->fault, 400, "stop", NULL,
-                                       "'stop' holds a string that is empty or has a NUL in it");
-        texts[i] = all[i].string;
-        cdz_buf_puts(&text, i ? ", " : "[");
-        cdz_json_write_string(&text, all[i].string, all[i].len);
-    }
+    if (!texts) return out_of_memory(a->fault);
     a->stops.at = texts;
     a->stops.n = n;
-    cdz_buf_putc(&text, ']');
-    const bool good = !n || (!text.failed && cdz_ask_set(a, "stop_strings", text.data));
+    const bool good =
+        read_stops(a, all, n, texts, &text) && (!n || cdz_ask_set(a, "stop_strings", text.data));
     cdz_buf_free(&text);
     return good;
 }
@@ -364,7 +377,7 @@ bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *n
 {
     const int64_t most = cdz_model_vocab_size(world->model);
     int32_t *out = malloc((list->len + (size_t)1) * sizeof *out);
-    if (!out) return cdz_serve_fault_set(fault, 500, NULL, NULL, "out of memory for the request");
+    if (!out) return out_of_memory(fault);
     for (uint32_t i = 0; i < list->len; i++) {
         const cdz_json *id = &list->items[i];
         const bool good = id->type == CDZ_JSON_INT && id->integer >= 0 && id->integer < most;
@@ -422,7 +435,7 @@ static bool take_prompts(cdz_asking *a)
         return cdz_serve_fault_set(a->fault, 400, "prompt", NULL,
                                    "'prompt' holds more than %d prompts", CDZ_ASK_MOST_PROMPTS);
     a->prompts = calloc(n, sizeof *a->prompts);
-    if (!a->prompts) return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory");
+    if (!a->prompts) return out_of_memory(a->fault);
     if (one) return add_prompt(a, prompt);
     for (uint32_t i = 0; i < n; i++) {
         const cdz_json *item = &prompt->items[i];
@@ -438,7 +451,7 @@ static bool take_prompts(cdz_asking *a)
 static bool take_messages(cdz_asking *a)
 {
     a->prompts = calloc(1, sizeof *a->prompts);
-    if (!a->prompts) return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory");
+    if (!a->prompts) return out_of_memory(a->fault);
     a->n_prompts = 1;
     return cdz_ask_messages(a->world, &a->body, &a->prompts[0].ids, &a->prompts[0].n, a->fault);
 }
@@ -448,6 +461,9 @@ static bool truncate_prompts(cdz_asking *a)
     int64_t most = 0;
     bool given;
     if (!take_int(a, "truncate_prompt_tokens", -1, INT32_MAX, &most, &given)) return false;
+    if (given && !most)
+        return cdz_serve_fault_set(a->fault, 400, "truncate_prompt_tokens", NULL,
+                                   "'truncate_prompt_tokens' must be above 0, or -1: all");
     for (size_t i = 0; given && most > 0 && i < a->n_prompts; i++) {
         cdz_ask_prompt *p = &a->prompts[i];
         if (p->n <= (size_t)most) continue;
@@ -492,30 +508,53 @@ static bool settle_length(cdz_asking *a)
     return a->max_tokens == 0 || set_int(a, "max_new_tokens", a->max_tokens);
 }
 
-static bool parse(cdz_asking *a, const char *body, size_t len)
+bool cdz_ask_parse(const char *body, size_t len, cdz_arena *arena, cdz_json *out,
+                   cdz_serve_fault *fault)
 {
     static const cdz_json_limits limits = {.depth = 128, .nodes = 4 << 20};
     cdz_error err = {0};
-    if (cdz_json_parse(body, len, "body", &limits, &a->arena, &a->body, &err) != CDZ_OK)
-        return cdz_serve_fault_set(a->fault, err.code == CDZ_E_NOMEM ? 500 : 400, NULL, NULL, "%s",
+    if (cdz_json_parse(body ? body : "", len, "body", &limits, arena, out, &err) != CDZ_OK)
+        return cdz_serve_fault_set(fault, err.code == CDZ_E_NOMEM ? 500 : 400, NULL, NULL, "%s",
                                    err.text);
-    if (a->body.type == CDZ_JSON_OBJECT) return true;
-    return cdz_serve_fault_set(a->fault, 400, NULL, NULL, "the body must be a JSON object, found %s",
-                               cdz_json_type_name(&a->body));
+    if (out->type == CDZ_JSON_OBJECT) return true;
+    return cdz_serve_fault_set(fault, 400, NULL, NULL, "the body must be a JSON object, found %s",
+                               cdz_json_type_name(out));
 }
 
-bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, bool chat, const char *body,
-                  size_t len, cdz_serve_fault *fault)
+/* A response says "input" where a chat has "messages". */
+static bool told(cdz_asking *a, bool good)
 {
-    *a = (cdz_asking){.world = world, .fault = fault, .chat = chat, .max_tokens = -1};
-    return parse(a, body, len) && take_model(a) && refuse_names(a) && take_stream(a) &&
-           (chat || cdz_ask_bool(&a->body, "echo", false, &a->echo, fault)) && take_logprobs(a) &&
-           take_counts(a) && take_response_format(a) && (!chat || take_tools(a)) &&
+    if (!good && a->respond && strcmp(a->fault->param, "messages") == 0)
+        snprintf(a->fault->param, sizeof a->fault->param, "input");
+    return good;
+}
+
+static bool read_fields(cdz_asking *a)
+{
+    cdz_serve_fault *fault = a->fault;
+    return take_model(a) && refuse_names(a) && take_stream(a) &&
+           (a->chat || cdz_ask_bool(&a->body, "echo", false, &a->echo, fault)) &&
+           take_logprobs(a) && take_counts(a) && cdz_ask_structured(a) &&
+           (!a->chat || cdz_ask_answer_form(a)) &&
            cdz_ask_bool(&a->body, "return_token_ids", false, &a->return_ids, fault) &&
            cdz_ask_bool(&a->body, "return_tokens_as_token_ids", false, &a->ids_as_text, fault) &&
-           take_numbers(a) && take_logit_bias(a) && take_stops(a) && cdz_ask_cadenza(a) &&
-           (chat ? take_messages(a) : take_prompts(a)) && truncate_prompts(a) && check_room(a) &&
-           settle_length(a);
+           take_numbers(a) && take_salt(a) && take_priority(a) && take_logit_bias(a) &&
+           take_stops(a) && cdz_ask_known(a) && cdz_ask_cadenza(a);
+}
+
+bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, cdz_ask_kind kind, const char *body,
+                  size_t len, cdz_serve_fault *fault)
+{
+    *a = (cdz_asking){.world = world,
+                      .fault = fault,
+                      .chat = kind != CDZ_ASK_COMPLETION,
+                      .respond = kind == CDZ_ASK_RESPONSE,
+                      .max_tokens = -1};
+    const bool good = cdz_ask_parse(body, len, &a->arena, &a->body, fault) &&
+                      (!a->respond || cdz_ask_response(a)) && read_fields(a) &&
+                      (a->chat ? take_messages(a) : take_prompts(a)) && truncate_prompts(a) &&
+                      check_room(a) && settle_length(a);
+    return told(a, good && (!a->chat || cdz_ask_thinking(a)));
 }
 
 void cdz_ask_free(cdz_asking *a)
@@ -527,14 +566,27 @@ void cdz_ask_free(cdz_asking *a)
     cdz_arena_free(&a->arena);
 }
 
+void cdz_ask_write_ids(cdz_buf *out, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) cdz_buf_printf(out, "%s%d", i ? "," : "", (int)ids[i]);
+}
+
+void cdz_ask_write_prompt(cdz_buf *out, const cdz_ask_prompt *prompt, const int32_t *ids, size_t n)
+{
+    cdz_buf_puts(out, "\"prompt_ids\": [[");
+    cdz_ask_write_ids(out, prompt->ids, prompt->n);
+    if (prompt->n && n) cdz_buf_putc(out, ',');
+    cdz_ask_write_ids(out, ids, n);
+    cdz_buf_puts(out, "]], \"attention_mask\": [[");
+    for (size_t i = 0; i < prompt->n + n; i++) cdz_buf_puts(out, i ? ",1" : "1");
+    cdz_buf_puts(out, "]]");
+}
+
 void cdz_ask_document(const cdz_asking *a, size_t prompt, uint32_t n, cdz_buf *out)
 {
-    const cdz_ask_prompt *p = &a->prompts[prompt];
-    cdz_buf_puts(out, "{\"prompt_ids\": [[");
-    for (size_t i = 0; i < p->n; i++) cdz_buf_printf(out, "%s%d", i ? "," : "", (int)p->ids[i]);
-    cdz_buf_puts(out, "]], \"attention_mask\": [[");
-    for (size_t i = 0; i < p->n; i++) cdz_buf_puts(out, i ? ",1" : "1");
-    cdz_buf_puts(out, "]], \"kwargs\": {");
+    cdz_buf_putc(out, '{');
+    cdz_ask_write_prompt(out, &a->prompts[prompt], NULL, 0);
+    cdz_buf_puts(out, ", \"kwargs\": {");
     cdz_buf_puts(out, a->kwargs.data ? a->kwargs.data : "");
     if (n > 1) cdz_buf_printf(out, "%s\"num_return_sequences\": %u", a->kwargs.len ? ", " : "", n);
     cdz_buf_putc(out, '}');

@@ -1,14 +1,16 @@
-/* ask.h - what a body of /v1/completions or /v1/chat/completions asks for.
+/* ask.h - what a body of /v1/completions, /v1/chat/completions or /v1/responses asks for.
  *
  * Every field is checked here, before anything of the engine's is touched: a wrong type or range, a name that is known and
  * cannot be honoured, a name inside "cadenza" that is not known, are refusals by name. docs/serving.md has the table. */
 #ifndef CDZ_HOST_SERVE_ASK_H
 #define CDZ_HOST_SERVE_ASK_H
 
+#include "api/answers.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "cadenza/cadenza.h"
 #include "serve/fault.h"
+#include "serve/head.h"
 #include "serve/stop.h"
 
 enum { CDZ_ASK_MOST_N = 128, CDZ_ASK_MOST_PROMPTS = 1024, CDZ_ASK_MOST_TOP = 20 };
@@ -16,7 +18,8 @@ enum { CDZ_ASK_MOST_N = 128, CDZ_ASK_MOST_PROMPTS = 1024, CDZ_ASK_MOST_TOP = 20 
 typedef struct cdz_ask_prompt {
     int32_t *ids; /* owned */
     size_t n;
-    const char *text; /* as it was given; NULL: as ids */
+    const char *text;  /* as it was given; NULL: as ids */
+    size_t characters; /* that a stream has echoed of it, with log-probabilities */
 } cdz_ask_prompt;
 
 /* What a body may name. */
@@ -27,15 +30,27 @@ typedef struct cdz_ask_world {
     /* The pipeline of this name and the file it comes from, which stay; false: there is none. */
     bool (*pipeline)(void *user, const char *name, cdz_pipeline **out, const char **file);
     void *user;
+    cdz_answer_form answers;
 } cdz_ask_world;
+
+typedef enum cdz_ask_kind { CDZ_ASK_COMPLETION, CDZ_ASK_CHAT, CDZ_ASK_RESPONSE } cdz_ask_kind;
 
 typedef struct cdz_asking {
     cdz_arena arena;
     const cdz_ask_world *world;
     cdz_serve_fault *fault;
     cdz_json body;
-    bool chat, stream, usage, echo, logprobs, return_ids, ids_as_text;
+    cdz_json asked;     /* of a response: the body as it came */
+    bool chat, respond; /* a response is a chat too */
+    bool stream, usage, usage_each, echo, logprobs, return_ids, ids_as_text;
+    const cdz_json *tools; /* those that the answer may call; NULL: none */
+    cdz_reply_form form;
+    bool special;  /* the answer is read with special tokens: some of them mark calls */
+    bool thinking; /* the answer begins in the middle of reasoning */
+    bool one_call;
+    bool named_call; /* the answer is a call of the tool that the client named */
     uint32_t top, n;
+    const char *id;     /* of the answer, without its kind; NULL: the request's own */
     int64_t max_tokens; /* below 0: as the pipeline says */
     bool seeded;
     int64_t seed;
@@ -48,23 +63,38 @@ typedef struct cdz_asking {
     cdz_pipeline *pipeline; /* NULL: the default */
     bool own_pipeline;
     bool named_pipeline;
-    const char *strategy; /* id or NULL */
+    const char *pipeline_name; /* of one that is there; or NULL */
+    const char *strategy;      /* id or NULL */
+    const char *structured;    /* the field that says what the answer may be, or NULL */
+    const char *cache_salt;    /* or NULL */
+    int64_t priority;          /* to the scheduler */
 } cdz_asking;
 
 /* False: fault says why. Free it in either case. */
-bool cdz_ask_read(cdz_asking *ask, const cdz_ask_world *world, bool chat, const char *body,
+bool cdz_ask_read(cdz_asking *ask, const cdz_ask_world *world, cdz_ask_kind kind, const char *body,
                   size_t len, cdz_serve_fault *fault);
 void cdz_ask_free(cdz_asking *ask);
 
 /* The request document of one of its prompts, for n rows. */
 void cdz_ask_document(const cdz_asking *ask, size_t prompt, uint32_t n, cdz_buf *out);
 
-/* --- parts, shared with /tokenize --- */
+/* --- parts, shared with other endpoints --- */
+/* A body, which must be one JSON object; it lies in the arena and in `body`. */
+bool cdz_ask_parse(const char *body, size_t len, cdz_arena *arena, cdz_json *out,
+                   cdz_serve_fault *fault);
+/* "1,2,3" */
+void cdz_ask_write_ids(cdz_buf *out, const int32_t *ids, size_t n);
+/* "prompt_ids" and "attention_mask" of a request document: a prompt, and n ids behind it. */
+void cdz_ask_write_prompt(cdz_buf *out, const cdz_ask_prompt *prompt, const int32_t *ids, size_t n);
 /* A field that is there and not null; or NULL. */
 const cdz_json *cdz_ask_field(const cdz_json *object, const char *name);
 /* A boolean, or `absent`. */
 bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *out,
                   cdz_serve_fault *fault);
+/* Whether a value is this JSON: a word, a whole number, a plain string, an empty list or object, or a list of one. */
+bool cdz_ask_is_json(const cdz_json *value, const char *text);
+/* The tools that a body offers, checked; NULL: none, or none of them may be called. */
+bool cdz_ask_tools(const cdz_json *body, const cdz_json **out, cdz_serve_fault *fault);
 /* messages to ids by the chat template. */
 bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t **ids, size_t *n,
                       cdz_serve_fault *fault);
@@ -72,8 +102,25 @@ bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t 
 bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *name, int32_t **ids,
                  size_t *n, cdz_serve_fault *fault);
 
-/* Own parts of the reader (ask_cadenza.c): pipeline, strategy, kwargs, processors. */
+/* Own parts of the reader: pipeline, strategy, kwargs, processors (ask_cadenza.c); tools, and what the answer looks like
+ * (ask_tools.c); a response's body as a chat's (ask_response.c). */
 bool cdz_ask_cadenza(cdz_asking *ask);
+/* What the answer may be (ask_structured.c). */
+bool cdz_ask_structured(cdz_asking *ask);
+/* Structural tags as a Lark grammar (ask_tags.c). */
+bool cdz_ask_tags(cdz_asking *ask, const char *field, const cdz_json *value, cdz_buf *out);
+/* The field of the request that a refusal at submission is about: the one that asks for a form; or NULL. */
+const char *cdz_ask_blamed(const cdz_asking *ask, const cdz_error *err);
+/* Names that ask for little (ask_known.c); what a body with messages cannot have. */
+bool cdz_ask_known(cdz_asking *ask);
+bool cdz_ask_chat_only(const cdz_json *body, cdz_serve_fault *fault);
+/* Where a tool is strict: text is free, but for calls, whose arguments fit their schemas. */
+bool cdz_ask_strict_calls(cdz_asking *a);
+/* The answer is to be a call, {"name", "arguments"}: of the tool of this name, or of any (NULL). */
+bool cdz_ask_one_call(cdz_asking *ask, const char *name);
+bool cdz_ask_answer_form(cdz_asking *ask);
+bool cdz_ask_thinking(cdz_asking *ask);
+bool cdz_ask_response(cdz_asking *ask);
 /* Sets a generation parameter to a JSON text; a second, different value is refused. */
 bool cdz_ask_set(cdz_asking *ask, const char *name, const char *value);
 

@@ -5,25 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "serve/ask.h"
 
 enum { MOST_PROCESSORS = 32 };
 
-static bool ends(const char *text, const char *ending)
-{
-    const size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcmp(text + n - m, ending) == 0;
-}
-
 /* Letters, digits, '-', '_' and single dots: an id or a name, and no file. */
-static bool is_id(const cdz_json *value)
+static bool is_id_text(const char *text, size_t len)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    if (!cdz_json_is(value, CDZ_JSON_STRING) || !value->len || value->len > 128) return false;
-    return strspn(value->string, allowed) == value->len && value->string[0] != '.' &&
-           !strstr(value->string, "..") && !ends(value->string, ".so") &&
-           !ends(value->string, ".lua") && !ends(value->string, ".ini");
+    char name[129];
+    if (len == 0 || len >= sizeof name) return false;
+    memcpy(name, text, len);
+    name[len] = '\0';
+    return strspn(name, allowed) == len && name[0] != '.' && !strstr(name, "..") &&
+           !cdz_ends_with(name, ".so") && !cdz_ends_with(name, ".lua") &&
+           !cdz_ends_with(name, ".ini");
+}
+
+static bool is_id(const cdz_json *value)
+{
+    return cdz_json_is(value, CDZ_JSON_STRING) && is_id_text(value->string, value->len);
 }
 
 static bool no_id(cdz_asking *a, const char *what, const cdz_json *value)
@@ -35,13 +38,32 @@ static bool no_id(cdz_asking *a, const char *what, const cdz_json *value)
         value->type == CDZ_JSON_STRING ? "another text" : cdz_json_type_name(value));
 }
 
+/* Every name is one of `known`; `where` and `has` are for the sentence. */
+static bool check_names(cdz_asking *a, const cdz_json *object, const char *const *known, size_t n,
+                        const char *where, const char *has)
+{
+    for (uint32_t i = 0; i < object->len; i++) {
+        const char *name = object->members[i].key;
+        size_t k = 0;
+        while (k < n && strcmp(known[k], name) != 0) k++;
+        if (k < n) continue;
+        const char *near = cdz_nearest_name(name, known, n);
+        return cdz_serve_fault_set(
+            a->fault, 400, "cadenza", NULL, "%s: unknown field \"%.60s\"%s%s%s; it has %s", where,
+            name, near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "", has);
+    }
+    return true;
+}
+
 /* --- kwargs ------------------------------------------------------------------------------------------------------- */
 
-/* Parameters that take data in ways of their own, or name a processor. */
+/* Parameters that take data in ways of their own, and the limits that hold scripts and isolated plugins. */
 static bool is_closed(const char *name)
 {
-    static const char *const closed[] = {"inputs_embeds", "past_key_values", "position_ids",
-                                         "trust_remote_code", "num_return_sequences"};
+    static const char *const closed[] = {
+        "inputs_embeds",     "past_key_values",      "position_ids",
+        "trust_remote_code", "num_return_sequences", "budget_instructions",
+        "budget_ms",         "budget_memory",        "deadline_ms"};
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
         if (strcmp(closed[i], name) == 0) return true;
     return false;
@@ -52,9 +74,38 @@ static bool opens_something(const char *name, const cdz_json *value)
 {
     if (value->type != CDZ_JSON_STRING) return false;
     if (strcmp(name, "prefix_allowed_tokens") == 0) return !is_id(value);
-    if (strcmp(name, "stop_strings") == 0) return false;
-    return strchr(value->string, '/') || ends(value->string, ".so") ||
-           ends(value->string, ".lua") || strncmp(value->string, "lua:", 4) == 0;
+    static const char *const texts[] = {"stop_strings", "json_schema", "regex", "grammar", "choice"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(name, texts[i]) == 0) return false;
+    return strchr(value->string, '/') || cdz_ends_with(value->string, ".so") ||
+           cdz_ends_with(value->string, ".lua") || strncmp(value->string, "lua:", 4) == 0;
+}
+
+static bool opens_any(const char *name, const cdz_json *value)
+{
+    bool opens = opens_something(name, value);
+    for (uint32_t i = 0; value->type == CDZ_JSON_ARRAY && i < value->len; i++)
+        opens |= opens_any(name, &value->items[i]);
+    return opens;
+}
+
+/* "section.name": the section by its name or by its plugin's id, no file; its values, no files either. */
+static bool may_be_set(cdz_asking *a, const cdz_json_member *m)
+{
+    const char *dot = strrchr(m->key, '.'), *name = dot ? dot + 1 : m->key;
+    if (is_closed(name))
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.kwargs.%.64s cannot be set by a request of this server",
+                                   m->key);
+    if (dot && !is_id_text(m->key, (size_t)(dot - m->key)))
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.kwargs: \"section.%.64s\": the section must be the id "
+                                   "of a plugin or a section's name, no file",
+                                   name);
+    if (dot ? opens_any(name, &m->value) : opens_something(name, &m->value))
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.kwargs.%.64s: a request may name ids, no files", m->key);
+    return true;
 }
 
 static bool take_kwargs(cdz_asking *a, const cdz_json *kwargs)
@@ -67,14 +118,7 @@ static bool take_kwargs(cdz_asking *a, const cdz_json *kwargs)
     for (uint32_t i = 0; i < kwargs->len; i++) {
         const cdz_json_member *m = &kwargs->members[i];
         cdz_buf text = {0};
-        if (is_closed(m->key))
-            return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
-                                       "cadenza.kwargs.%s cannot be set by a request of this server",
-                                       m->key);
-        if (opens_something(m->key, &m->value))
-            return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
-                                       "cadenza.kwargs.%.64s: a request may name ids, no files",
-                                       m->key);
+        if (!may_be_set(a, m)) return false;
         cdz_json_write(&text, &m->value);
         const bool good = !text.failed && cdz_ask_set(a, m->key, text.data);
         cdz_buf_free(&text);
@@ -101,15 +145,7 @@ static bool take_processor(cdz_asking *a, const cdz_json *item, made *m)
     if (item->type != CDZ_JSON_OBJECT)
         return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
                                    "an entry of cadenza.processors must be {\"name\", \"params\"}");
-    for (uint32_t i = 0; i < item->len; i++)
-        if (strcmp(item->members[i].key, "name") != 0 &&
-            strcmp(item->members[i].key, "params") != 0) {
-            const char *near = cdz_nearest_name(item->members[i].key, known, 2);
-            return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
-                                       "cadenza.processors: unknown field \"%.60s\"%s%s%s",
-                                       item->members[i].key, near ? ": did you mean \"" : "",
-                                       near ? near : "", near ? "\"?" : "");
-        }
+    if (!check_names(a, item, known, 2, "cadenza.processors", "name and params")) return false;
     if (!is_id(name)) return no_id(a, "processors", name ? name : item);
     if (params && params->type != CDZ_JSON_OBJECT)
         return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
@@ -141,6 +177,11 @@ static bool set_param(cdz_asking *a, const char *section, const char *name, cons
     cdz_buf text = {0};
     cdz_error err = {0};
     snprintf(key, sizeof key, "%s.%s", section, name);
+    if (is_closed(name))
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.processors: %.64s.%.64s cannot be set by a request of "
+                                   "this server",
+                                   section, name);
     if (opens_something(name, value))
         return cdz_serve_fault_set(
             a->fault, 400, "cadenza", NULL,
@@ -202,8 +243,10 @@ static bool take_pipeline(cdz_asking *a, const cdz_json *name, const char **file
     if (!name) return true;
     if (!is_id(name)) return no_id(a, "pipeline", name);
     a->named_pipeline = true;
-    if (a->world->pipeline && a->world->pipeline(a->world->user, name->string, &a->pipeline, file))
+    if (a->world->pipeline && a->world->pipeline(a->world->user, name->string, &a->pipeline, file)) {
+        a->pipeline_name = name->string;
         return true;
+    }
     return cdz_serve_fault_set(a->fault, 400, "cadenza", "pipeline_not_found",
                                "there is no pipeline '%.80s' here; /v1/pipelines lists them",
                                name->string);
@@ -230,29 +273,13 @@ static bool make_pipeline(cdz_asking *a, const char *file, const made *m)
            set_penalty(a, "frequency_penalty", m->frequency);
 }
 
-static bool check_names(cdz_asking *a, const cdz_json *object)
-{
-    static const char *const known[] = {"pipeline", "strategy", "kwargs", "processors"};
-    for (uint32_t i = 0; i < object->len; i++) {
-        const char *name = object->members[i].key;
-        size_t k = 0;
-        while (k < 4 && strcmp(known[k], name) != 0) k++;
-        if (k < 4) continue;
-        const char *near = cdz_nearest_name(name, known, 4);
-        return cdz_serve_fault_set(
-            a->fault, 400, "cadenza", NULL,
-            "cadenza: unknown field \"%.60s\"%s%s%s; it has pipeline, strategy, "
-            "kwargs and processors",
-            name, near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-    }
-    return true;
-}
-
 static bool take_all(cdz_asking *a, const cdz_json *object, made *m)
 {
+    static const char *const known[] = {"pipeline", "strategy", "kwargs", "processors"};
     const char *file = NULL;
     const cdz_json *strategy = cdz_ask_field(object, "strategy");
-    if (!check_names(a, object) || !take_pipeline(a, cdz_ask_field(object, "pipeline"), &file))
+    if (!check_names(a, object, known, 4, "cadenza", "pipeline, strategy, kwargs and processors") ||
+        !take_pipeline(a, cdz_ask_field(object, "pipeline"), &file))
         return false;
     if (strategy && !is_id(strategy)) return no_id(a, "strategy", strategy);
     a->strategy = strategy ? strategy->string : NULL;

@@ -1,6 +1,7 @@
 /* ask_messages.c - the messages of a chat, as the model's template takes them. */
 #include <string.h>
 
+#include "base/sha256.h"
 #include "serve/ask.h"
 
 /* Texts of a content list, joined. */
@@ -15,6 +16,7 @@ static bool put_parts(const cdz_json *parts, cdz_buf *out, cdz_serve_fault *faul
                cdz_json_is(said, CDZ_JSON_STRING);
         if (good) cdz_buf_add(&text, said->string, said->len);
     }
+    out->failed |= text.failed;
     if (good)
         cdz_json_write_string(out, text.data ? text.data : "", text.len);
     else
@@ -47,14 +49,32 @@ static void put_arguments(const cdz_json *arguments, cdz_buf *out)
 {
     cdz_arena arena = {0};
     cdz_json value;
-    const bool object = cdz_json_is(arguments, CDZ_JSON_STRING) &&
-                        cdz_json_parse(arguments->string, arguments->len, "arguments", NULL, &arena,
-                                       &value, NULL) == CDZ_OK;
-    cdz_json_write(out, object ? &value : arguments);
+    cdz_status status = CDZ_E_INPUT;
+    if (cdz_json_is(arguments, CDZ_JSON_STRING))
+        status = cdz_json_parse(arguments->string, arguments->len, "arguments", NULL, &arena,
+                                &value, NULL);
+    out->failed |= status == CDZ_E_NOMEM;
+    cdz_json_write(out, status == CDZ_OK ? &value : arguments);
     cdz_arena_free(&arena);
 }
 
-static bool put_calls(const cdz_json *calls, cdz_buf *out, cdz_serve_fault *fault)
+/* The id of a call as the template wants it: nine letters or digits, which are its own last ones where it has so many. */
+static void put_id(const cdz_json *id, bool nine, cdz_buf *out)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    uint8_t hash[CDZ_SHA256_BYTES];
+    const char *last = id->len > 9 ? id->string + id->len - 9 : id->string;
+    if (!nine || (id->len >= 9 && strspn(last, letters) == 9)) {
+        cdz_json_write_string(out, nine ? last : id->string, nine ? 9 : id->len);
+        return;
+    }
+    cdz_sha256(id->string, id->len, hash);
+    cdz_buf_putc(out, '"');
+    for (size_t i = 0; i < 9; i++) cdz_buf_printf(out, "%x", hash[i] & 15u);
+    cdz_buf_putc(out, '"');
+}
+
+static bool put_calls(const cdz_json *calls, bool nine, cdz_buf *out, cdz_serve_fault *fault)
 {
     cdz_buf_puts(out, ", \"tool_calls\": [");
     for (uint32_t i = 0; i < calls->len; i++) {
@@ -68,7 +88,7 @@ static bool put_calls(const cdz_json *calls, cdz_buf *out, cdz_serve_fault *faul
         cdz_buf_puts(out, i ? ", {\"type\": \"function\"" : "{\"type\": \"function\"");
         if (cdz_json_is(id, CDZ_JSON_STRING)) {
             cdz_buf_puts(out, ", \"id\": ");
-            cdz_json_write(out, id);
+            put_id(id, nine, out);
         }
         cdz_buf_puts(out, ", \"function\": {\"name\": ");
         cdz_json_write(out, name);
@@ -88,7 +108,7 @@ static bool is_role(const cdz_json *role)
     return false;
 }
 
-static bool put_message(const cdz_json *message, cdz_buf *out, cdz_serve_fault *fault)
+static bool put_message(const cdz_json *message, bool nine, cdz_buf *out, cdz_serve_fault *fault)
 {
     const cdz_json *role = cdz_json_get(message, "role");
     const cdz_json *calls = cdz_ask_field(message, "tool_calls");
@@ -103,13 +123,13 @@ static bool put_message(const cdz_json *message, cdz_buf *out, cdz_serve_fault *
                    cdz_json_eq(role, "developer") ? "system" : role->string);
     if (!put_content(cdz_json_get(message, "content"), cdz_json_eq(role, "assistant"), out, fault))
         return false;
-    if (calls && calls->len && !put_calls(calls, out, fault)) return false;
-    static const char *const kept[] = {"name", "tool_call_id"};
-    for (size_t i = 0; i < 2; i++) {
+    if (calls && calls->len && !put_calls(calls, nine, out, fault)) return false;
+    static const char *const kept[] = {"name", "reasoning_content", "tool_call_id"};
+    for (size_t i = 0; i < 3; i++) {
         const cdz_json *value = cdz_ask_field(message, kept[i]);
         if (!cdz_json_is(value, CDZ_JSON_STRING)) continue;
         cdz_buf_printf(out, ", \"%s\": ", kept[i]);
-        cdz_json_write(out, value);
+        put_id(value, nine && i == 2, out);
     }
     cdz_buf_putc(out, '}');
     return true;
@@ -143,19 +163,25 @@ static bool put_variables(const cdz_json *body, cdz_buf *out, cdz_serve_fault *f
     return true;
 }
 
-static bool put_document(const cdz_json *body, cdz_buf *out, cdz_serve_fault *fault)
+static bool put_document(const cdz_json *body, bool nine, cdz_buf *out, cdz_serve_fault *fault)
 {
     const cdz_json *messages = cdz_ask_field(body, "messages");
     const cdz_json *documents = cdz_ask_field(body, "documents");
+    const cdz_json *tools;
+    if (!cdz_ask_chat_only(body, fault) || !cdz_ask_tools(body, &tools, fault)) return false;
     if (!cdz_json_is(messages, CDZ_JSON_ARRAY) || !messages->len)
         return cdz_serve_fault_set(fault, 400, "messages", NULL,
                                    "'messages' must be a list of at least one message");
     cdz_buf_puts(out, "{\"messages\": [");
     for (uint32_t i = 0; i < messages->len; i++) {
         cdz_buf_puts(out, i ? ", " : "");
-        if (!put_message(&messages->items[i], out, fault)) return false;
+        if (!put_message(&messages->items[i], nine, out, fault)) return false;
     }
     cdz_buf_putc(out, ']');
+    if (tools) {
+        cdz_buf_puts(out, ", \"tools\": ");
+        cdz_json_write(out, tools);
+    }
     if (documents) {
         cdz_buf_puts(out, ", \"documents\": ");
         cdz_json_write(out, documents);
@@ -170,7 +196,7 @@ bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t 
 {
     cdz_buf text = {0};
     cdz_error err = {0};
-    bool good = put_document(body, &text, fault);
+    bool good = put_document(body, world->answers.reply.short_id, &text, fault);
     if (good && text.failed) good = cdz_serve_fault_set(fault, 500, NULL, NULL, "out of memory");
     if (good && cdz_apply_chat_template(world->model, text.data, text.len, ids, n, &err) != CDZ_OK)
         good = cdz_serve_fault_of(fault, "messages", &err);

@@ -4,14 +4,47 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "serve/exchange.h"
+#include "base/sha256.h"
+#include "serve/message.h"
 
 /* --- while the engine runs ------------------------------------------------------------------------------------- */
 
-/* With log-probabilities the text waits for them; chat pieces and completions go at once otherwise. */
 static bool tells_text(const cdz_http_exchange *e)
 {
-    return e->streaming && !e->ask.logprobs && !e->gone;
+    return e->streaming && !e->gone;
+}
+
+/* Reasoning is counted in tokens. */
+static bool may_think(const cdz_asking *ask)
+{
+    return ask->chat && (ask->form.thinks || ask->thinking);
+}
+
+/* What the decode loop did not keep is scored once the text is whole, and the text waits for it. */
+static bool waits_for_odds(const cdz_generation_run *run, uint32_t row)
+{
+    return run->exchange->ask.logprobs && run->trails[row].unknown;
+}
+
+/* Bytes that may leave: with log-probabilities no part of a token. */
+static size_t may_tell(const cdz_generation_run *run, uint32_t row)
+{
+    const size_t all = run->texts[row].let_out;
+    const cdz_trail *trail = &run->trails[row];
+    if (!run->exchange->ask.logprobs) return all;
+    const size_t n = cdz_trail_whole(trail, all);
+    const size_t end = n ? trail->at[n - 1].to : 0;
+    return end < all ? end : all;
+}
+
+/* Log-probabilities of the tokens that are whole in what may leave. */
+static void put_odds(const cdz_generation_run *run, uint32_t row, cdz_buf *out)
+{
+    const cdz_http_exchange *e = run->exchange;
+    cdz_trail *trail = &run->trails[row];
+    if (!e->ask.logprobs || e->ask.respond) return;
+    const size_t to = cdz_trail_whole(trail, run->texts[row].let_out);
+    if (to > trail->told) cdz_serve_next_logprobs(e, trail, to, out);
 }
 
 /* Of a row, what no event has yet. */
@@ -19,19 +52,26 @@ static void tell_row(cdz_generation_run *run, uint32_t row, const int32_t *ids, 
 {
     cdz_http_exchange *e = run->exchange;
     cdz_serve_row_text *text = &run->texts[row];
-    const size_t n = text->let_out - text->told;
-    if (!n && !(ids && n_ids)) return;
-    for (uint32_t k = 0; k < run->copies; k++) {
+    const size_t until = may_tell(run, row), n = until > text->told ? until - text->told : 0;
+    const char *piece = text->text.data ? text->text.data + text->told : "";
+    if ((!n && !(ids && n_ids)) || waits_for_odds(run, row)) return;
+    cdz_buf odds = {0};
+    text->told += n;
+    put_odds(run, row, &odds);
+    e->out.failed |= odds.failed;
+    if (e->ask.chat) cdz_message_say(&run->chats[row], piece, n, ids, n_ids, &odds);
+    for (uint32_t k = 0; !e->ask.chat && k < run->copies; k++) {
         const cdz_choice choice = {
             .index = run->prompt * e->ask.n + row + k,
-            .text = text->text.data ? text->text.data + text->told : "",
+            .logprobs = odds.data,
+            .text = piece,
             .len = n,
             .ids = ids,
             .n_ids = n_ids,
         };
         cdz_serve_answer_event(e, &choice);
     }
-    text->told = text->let_out;
+    cdz_buf_free(&odds);
     cdz_serve_exchange_wake(e);
 }
 
@@ -48,11 +88,28 @@ void cdz_complete_catch_up(cdz_http_exchange *e)
 static void tell_piece(cdz_generation_run *run, const cdz_event *event)
 {
     cdz_http_exchange *e = run->exchange;
-    cdz_serve_row_text_add(&run->texts[event->row], &e->ask.stops, event->text, strlen(event->text));
+    const size_t len = e->ask.special
+                           ? cdz_model_answer_shown(e->served->model, &e->ask.form, event)
+                           : strlen(event->text);
+    if (len == SIZE_MAX) {
+        run->texts[event->row].text.failed = true;
+        return;
+    }
+    cdz_serve_row_text_add(&run->texts[event->row], &e->ask.stops, event->text, len);
+    if (e->ask.logprobs || may_think(&e->ask))
+        cdz_trail_add(&run->trails[event->row], e->served->model, e->ask.special, event,
+                      run->texts[event->row].text.data);
+    if (!tells_text(e)) return;
     if (e->out.len - e->out_at > CDZ_EXCHANGE_HELD && !e->ask.return_ids)
         e->behind = true;
     else
         tell_row(run, event->row, e->ask.return_ids ? event->ids : NULL, event->n_ids);
+}
+
+/* Whether the text of events is of use before the end. */
+static bool follows(const cdz_http_exchange *e)
+{
+    return tells_text(e) || e->ask.special || e->ask.logprobs || may_think(&e->ask);
 }
 
 static void note_times(cdz_http_exchange *e, uint32_t n_ids)
@@ -62,12 +119,19 @@ static void note_times(cdz_http_exchange *e, uint32_t n_ids)
     if (!n_ids) return;
     if (e->first_token <= 0) {
         e->first_token = now;
-        cdz_metrics_time(m, CDZ_METRIC_FIRST, now - e->arrived);
+        cdz_metrics_sample(m, CDZ_METRIC_FIRST, now - e->arrived);
     } else {
-        cdz_metrics_time(m, CDZ_METRIC_BETWEEN, now - e->last_token);
+        cdz_metrics_sample(m, CDZ_METRIC_BETWEEN, now - e->last_token);
     }
     e->last_token = now;
     atomic_fetch_add(&m->new_tokens, n_ids);
+}
+
+/* Its prompt has been read, or nobody will. The exchange's lock is held. */
+static void stop_waiting(cdz_generation_run *run)
+{
+    atomic_fetch_sub(&run->exchange->serve->waiting_tokens, run->n_waiting);
+    run->n_waiting = 0;
 }
 
 static void finish(cdz_http_exchange *e);
@@ -79,9 +143,11 @@ static void on_event(void *user, const cdz_event *event)
     cdz_http_exchange *e = run->exchange;
     bool last = false, unread = false;
     cdz_mutex_lock(&e->lock);
+    stop_waiting(run);
     if (event->kind == CDZ_EVENT_TOKENS) {
         note_times(e, event->n_ids);
-        if (tells_text(e) && event->row < run->rows) tell_piece(run, event);
+        e->new_tokens += (uint64_t)event->n_ids * run->copies;
+        if (follows(e) && event->row < run->rows) tell_piece(run, event);
     } else {
         run->done = true;
         last = --e->n_open == 0;
@@ -94,26 +160,60 @@ static void on_event(void *user, const cdz_event *event)
 
 /* --- submitting -------------------------------------------------------------------------------------------------- */
 
+/* Nobody learns from the time of an answer what holders of other keys have asked. */
+void cdz_complete_salt(const cdz_http_exchange *e, const char *cache_salt, cdz_buf *out)
+{
+    cdz_buf_printf(out, "%s:%s", e->key, cache_salt ? cache_salt : "");
+}
+
+/* The key's number, to a scheduler; 0: without keys. */
+static uint64_t tenant_of(const cdz_http_exchange *e)
+{
+    char digits[17];
+    if (!e->key[0]) return 0;
+    snprintf(digits, sizeof digits, "%.16s", e->key);
+    const uint64_t number = strtoull(digits, NULL, 16);
+    return number ? number : 1;
+}
+
 static cdz_status submit_rows(cdz_http_exchange *e, cdz_generation_run *run, uint32_t rows,
                               cdz_error *err)
 {
-    cdz_buf json = {0};
+    cdz_buf json = {0}, salt = {0};
     uint64_t id = 0;
     free(run->texts);
+    free(run->trails);
     run->texts = calloc(rows, sizeof *run->texts);
+    run->trails = calloc(rows, sizeof *run->trails);
+    for (uint32_t i = 0; run->trails && i < rows; i++) {
+        run->trails[i].top = e->ask.top;
+        run->trails[i].characters = e->ask.prompts[run->prompt].characters;
+    }
+    cdz_message_close(run);
     run->rows = rows;
     run->copies = e->ask.n / rows;
+    const bool room = run->texts && run->trails && (!e->ask.chat || cdz_message_open(run));
     cdz_ask_document(&e->ask, run->prompt, rows, &json);
+    cdz_complete_salt(e, e->ask.cache_salt, &salt);
     const cdz_request request = {.size = sizeof request,
-                                 .model = e->serve->options.model,
+                                 .model = e->served->model,
                                  .pipeline = e->ask.pipeline,
                                  .json = json.data,
+                                 .cache_salt = salt.data,
+                                 .priority = e->ask.priority,
+                                 .tenant = tenant_of(e),
+                                 .stream = e->ask.special ? CDZ_STREAM_SPECIAL : 0,
+                                 .stream_logprobs = e->ask.logprobs,
+                                 .stream_leaders = e->ask.top,
+                                 .request_id = e->request_id,
+                                 .traceparent = e->traceparent[0] ? e->traceparent : NULL,
                                  .on_event = on_event,
                                  .user = run};
-    const cdz_status status = json.failed || !run->texts
+    const cdz_status status = json.failed || salt.failed || !room
                                   ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the request")
                                   : cdz_submit(e->serve->options.runtime, &request, &id, err);
     cdz_buf_free(&json);
+    cdz_buf_free(&salt);
     cdz_mutex_lock(&e->lock);
     run->id = id;
     const bool gone = e->gone && id && !run->done;
@@ -128,6 +228,8 @@ static bool submit(cdz_http_exchange *e, cdz_generation_run *run)
     cdz_error err = {0};
     cdz_mutex_lock(&e->lock);
     e->n_open++;
+    run->n_waiting = e->ask.prompts[run->prompt].n;
+    atomic_fetch_add(&e->serve->waiting_tokens, run->n_waiting);
     cdz_mutex_unlock(&e->lock);
     cdz_status status = submit_rows(e, run, e->ask.n, &err);
     if (status == CDZ_E_USAGE && e->ask.n > 1 && strstr(err.text, "num_return_sequences"))
@@ -135,13 +237,45 @@ static bool submit(cdz_http_exchange *e, cdz_generation_run *run)
     if (status == CDZ_OK) return true;
     cdz_mutex_lock(&e->lock);
     run->done = true;
+    stop_waiting(run);
     e->n_open--;
     cdz_mutex_unlock(&e->lock);
-    return cdz_serve_fault_of(&e->fault, NULL, &err);
+    return cdz_serve_fault_of(&e->fault, cdz_ask_blamed(&e->ask, &err), &err);
+}
+
+/* What is found wrong at submission comes from "cadenza", where there is one: the other fields have been checked. */
+static bool blame(cdz_http_exchange *e)
+{
+    cdz_serve_fault *f = &e->fault;
+    static const char set[] = "-s "; /* a value that was set over a pipeline's file */
+    static const size_t n = sizeof set - 1;
+    if (f->status != 400 || *f->param || !cdz_ask_field(&e->ask.body, "cadenza")) return false;
+    snprintf(f->param, sizeof f->param, "cadenza");
+    if (strncmp(f->text, set, n) == 0) memmove(f->text, f->text + n, strlen(f->text + n) + 1);
+    return false;
+}
+
+/* Prompts of one request are taken together or not at all: by the places that are free, and the queue. */
+static bool has_room(cdz_http_exchange *e)
+{
+    cdz_serve *serve = e->serve;
+    cdz_stats stats = {.size = sizeof stats};
+    const uint64_t most = atomic_load(&serve->most_waiting), n = e->ask.n_prompts;
+    if (!most || n < 2) return true; /* one has been let in by the door */
+    cdz_get_stats(serve->options.runtime, &stats);
+    const uint64_t room = serve->options.most_running + most;
+    const uint64_t taken = (uint64_t)stats.n_running + stats.n_pending;
+    if (taken + n <= room) return true;
+    cdz_metrics_refuse(&serve->metrics, CDZ_REFUSED_QUEUE);
+    return cdz_serve_fault_set(&e->fault, 429, NULL, "queue_full",
+                               "%llu prompts: there is room for %llu at this moment; try again",
+                               (unsigned long long)n,
+                               (unsigned long long)(taken < room ? room - taken : 0));
 }
 
 static bool submit_all(cdz_http_exchange *e)
 {
+    if (!has_room(e)) return false;
     cdz_generation_run *runs = calloc(e->ask.n_prompts, sizeof *runs);
     if (!runs)
         return cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the request");
@@ -152,14 +286,8 @@ static bool submit_all(cdz_http_exchange *e)
     e->n_runs = e->ask.n_prompts;
     cdz_mutex_unlock(&e->lock);
     for (size_t i = 0; i < e->n_runs && e->ask.max_tokens != 0; i++)
-        if (!submit(e, &runs[i])) return false;
+        if (!submit(e, &runs[i])) return blame(e);
     return true;
-}
-
-static void cancel_all(cdz_http_exchange *e)
-{
-    for (size_t i = 0; i < e->n_runs; i++)
-        if (e->runs[i].id) cdz_cancel(e->serve->options.runtime, e->runs[i].id, NULL);
 }
 
 static void put_prompt_text(const cdz_http_exchange *e, size_t prompt, cdz_buf *out)
@@ -168,54 +296,110 @@ static void put_prompt_text(const cdz_http_exchange *e, size_t prompt, cdz_buf *
     char *text = NULL;
     if (p->text) {
         cdz_buf_puts(out, p->text);
-    } else if (cdz_detokenize(e->serve->options.model, p->ids, p->n, true, &text, NULL) == CDZ_OK) {
+    } else if (cdz_detokenize(e->served->model, p->ids, p->n, true, &text, NULL) == CDZ_OK) {
         cdz_buf_puts(out, text);
         cdz_free(text);
+    } else {
+        out->failed = true;
     }
 }
 
-/* What a stream says before the first token: roles of a chat, prompts where they are echoed. */
-static void begin_stream(cdz_http_exchange *e)
+static void free_odds(const cdz_http_exchange *e, cdz_buf *odds)
 {
+    for (size_t p = 0; odds && p < e->ask.n_prompts; p++) cdz_buf_free(&odds[p]);
+    free(odds);
+}
+
+/* Log-probabilities of the prompts that a stream echoes; NULL: there are none. */
+static bool score_echoes(cdz_http_exchange *e, cdz_buf **out)
+{
+    if (!e->ask.stream || !e->ask.echo || !e->ask.logprobs) return true;
+    *out = calloc(e->ask.n_prompts, sizeof **out);
+    bool good = *out != NULL;
+    for (size_t p = 0; good && p < e->ask.n_prompts; p++)
+        good = cdz_serve_echo_logprobs(e, p, &(*out)[p]);
+    if (!good && !e->fault.status)
+        cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the request");
+    return good;
+}
+
+/* What a stream says before the first token: roles of a chat, prompts where they are echoed, with their log-probabilities. */
+static void begin_stream(cdz_http_exchange *e, const cdz_buf *odds)
+{
+    if (e->ask.respond) {
+        cdz_respond_begin(e);
+        return;
+    }
     for (size_t p = 0; p < e->ask.n_prompts; p++)
         for (size_t k = 0; k < e->ask.n; k++) {
             cdz_buf text = {0};
-            if (e->ask.echo && !e->ask.logprobs) put_prompt_text(e, p, &text);
+            if (e->ask.echo) put_prompt_text(e, p, &text);
             const cdz_choice choice = {.index = p * e->ask.n + k,
                                        .text = text.data ? text.data : "",
                                        .len = text.len,
+                                       .logprobs = odds ? odds[p].data : NULL,
                                        .prompt = e->ask.return_ids ? &e->ask.prompts[p] : NULL,
                                        .role = e->ask.chat};
             if (e->ask.chat || text.len || choice.prompt) cdz_serve_answer_event(e, &choice);
+            e->out.failed |= text.failed;
             cdz_buf_free(&text);
         }
 }
 
-static void count_prompts(cdz_http_exchange *e)
+/* Of the first blocks of the first prompt, and of who asks: those that have the same one find each other's in the cache. */
+static void name_prefix(cdz_http_exchange *e)
 {
+    enum { MOST = 4 * CDZ_KV_BLOCK_POSITIONS };
+    uint8_t hash[CDZ_SHA256_BYTES];
+    const cdz_ask_prompt *p = &e->ask.prompts[0];
+    const size_t whole = p->n / CDZ_KV_BLOCK_POSITIONS * CDZ_KV_BLOCK_POSITIONS;
+    const size_t n = p->n >= MOST ? MOST : whole ? whole : p->n;
+    cdz_buf text = {0};
+    cdz_complete_salt(e, e->ask.cache_salt, &text);
+    cdz_buf_putc(&text, '\0');
+    cdz_buf_add(&text, (const char *)p->ids, n * sizeof *p->ids);
+    if (!text.failed) {
+        cdz_sha256(text.data, text.len, hash);
+        for (size_t i = 0; i < sizeof e->prefix / 2; i++)
+            snprintf(e->prefix + 2 * i, 3, "%02x", hash[i]);
+    }
+    cdz_buf_free(&text);
+}
+
+/* The body is good: its answer has a name, and its prompts count. */
+static void begin_answer(cdz_http_exchange *e, const char *kind)
+{
+    if (e->ask.id) snprintf(e->id, sizeof e->id, "%s%s", kind, e->ask.id);
+    if (e->ask.n_prompts) name_prefix(e);
     for (size_t i = 0; i < e->ask.n_prompts; i++) e->prompt_tokens += e->ask.prompts[i].n;
     atomic_fetch_add(&e->serve->metrics.prompt_tokens, e->prompt_tokens);
+    cdz_metrics_asked(&e->serve->metrics, e->ask.strategy, e->ask.pipeline_name);
 }
 
 /* A worker's: reads the body and hands it to the engine. */
 void cdz_complete(cdz_http_exchange *e)
 {
-    const bool chat = strcmp(e->route->path, "/v1/chat/completions") == 0;
-    snprintf(e->id, sizeof e->id, "%s-%.32s", chat ? "chatcmpl" : "cmpl", e->request_id);
+    const cdz_ask_kind kind = strcmp(e->route->path, "/v1/completions") == 0 ? CDZ_ASK_COMPLETION
+                              : strcmp(e->route->path, "/v1/responses") == 0 ? CDZ_ASK_RESPONSE
+                                                                             : CDZ_ASK_CHAT;
+    static const char *const names[] = {"cmpl-", "chatcmpl-", "resp_"};
+    snprintf(e->id, sizeof e->id, "%s%s", names[kind], e->request_id);
     e->asked = true;
-    bool good = cdz_ask_read(&e->ask, &e->serve->world, chat, e->body.data ? e->body.data : "",
-                             e->body.len, &e->fault);
+    bool good = cdz_ask_read(&e->ask, &e->served->world, kind, e->body.data, e->body.len, &e->fault);
+    cdz_buf *odds = NULL;
+    good = good && score_echoes(e, &odds);
     cdz_mutex_lock(&e->lock);
     cdz_buf_free(&e->body);
+    if (good) begin_answer(e, names[kind]);
     e->n_open = 1; /* this worker */
     if (good && e->ask.stream) {
         e->streaming = true;
-        begin_stream(e);
+        begin_stream(e, odds);
     }
     cdz_mutex_unlock(&e->lock);
-    if (good) count_prompts(e);
+    free_odds(e, odds);
     good = good && submit_all(e);
-    if (!good) cancel_all(e);
+    if (!good) cdz_serve_exchange_cancel(e);
     cdz_mutex_lock(&e->lock);
     if (!good) e->broken = true, e->streaming = false;
     if (good && e->streaming) {
@@ -264,6 +448,8 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
     uint32_t n_ids = 0;
     size_t which = e->ask.stops.n;
     const char *text = run->result ? cdz_result_text(run->result, row) : "";
+    if (e->ask.special && run->texts)
+        text = run->texts[row].text.data ? run->texts[row].text.data : "";
     const char *reason = run->result ? cdz_result_finish_reason(run->result, row) : "length";
     const int32_t *ids = run->result ? cdz_result_ids(run->result, row, &n_ids) : NULL;
     const size_t cut = cdz_stop_find(&e->ask.stops, text, strlen(text), 0, &which);
@@ -275,7 +461,7 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
     else if (!is_known_reason(reason))
         cdz_json_write_string(&end->reason, reason, strlen(reason));
     if (e->ask.logprobs &&
-        !cdz_serve_answer_logprobs(e, run->prompt, ids, n_ids, cut, &end->logprobs, &e->fault))
+        !cdz_serve_answer_logprobs(e, run, row, stopped ? cut : SIZE_MAX, &end->logprobs))
         return false;
     end->choice = (cdz_choice){.text = end->text.data ? end->text.data : "",
                                .len = end->text.len,
@@ -288,45 +474,55 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
         end->choice.n_ids = n_ids;
     }
     e->ended = end->choice.finish;
+    if (e->ask.special && run->texts && run->texts[row].text.failed) return false;
     return !end->text.failed && !end->reason.failed && !end->logprobs.failed;
 }
 
 /* Of a stream: what the row has not said yet, and its reason. */
-static void tell_end(cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row, ending *end)
+static void tell_end(cdz_http_exchange *e, size_t from, const ending *end)
 {
-    const cdz_serve_row_text *said = run->texts ? &run->texts[row] : NULL;
-    size_t from = 0;
-    if (!e->ask.logprobs) {
-        cdz_buf prompt = {0};
-        if (e->ask.echo) put_prompt_text(e, run->prompt, &prompt);
-        from = prompt.len + (said ? said->told : 0);
-        cdz_buf_free(&prompt);
-        if (from > end->choice.len) from = end->choice.len;
-    }
     cdz_choice rest = end->choice;
     rest.text += from;
     rest.len -= from;
-    if (e->ask.chat && (rest.len || rest.logprobs)) { /* a chat's last delta is empty */
-        cdz_choice piece = rest;
-        piece.finish = NULL;
-        cdz_serve_answer_event(e, &piece);
-        rest.len = 0;
-        rest.logprobs = NULL;
-    }
     cdz_serve_answer_event(e, &rest);
 }
 
-static bool end_run(cdz_http_exchange *e, const cdz_generation_run *run, size_t *n, cdz_buf *whole)
+/* How much of an ending's text a stream has told. */
+static size_t told_of(const cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row,
+                      const ending *end)
+{
+    const cdz_serve_row_text *said = run->texts ? &run->texts[row] : NULL;
+    cdz_buf prompt = {0};
+    if (!e->streaming) return 0;
+    if (e->ask.echo) put_prompt_text(e, run->prompt, &prompt);
+    const size_t from = prompt.len + (said ? said->told : 0);
+    cdz_buf_free(&prompt);
+    return from > end->choice.len ? end->choice.len : from;
+}
+
+/* A chat's last delta is empty. */
+static bool end_chat(cdz_generation_run *run, uint32_t row, size_t *from, ending *end)
+{
+    if (!run->chats) return true;
+    const bool good = cdz_message_end(&run->chats[row], end->choice.text + *from,
+                                      end->choice.len - *from, &end->choice);
+    *from = 0;
+    return good;
+}
+
+static bool end_run(cdz_http_exchange *e, cdz_generation_run *run, size_t *n, cdz_buf *whole)
 {
     const uint32_t rows = run->rows ? run->rows : 1, copies = run->rows ? run->copies : e->ask.n;
     for (uint32_t row = 0; row < rows; row++) {
         ending end = {0};
-        const bool good = end_row(e, run, row, &end);
+        bool good = end_row(e, run, row, &end);
         cdz_mutex_lock(&e->lock);
-        for (uint32_t k = 0; good && k < copies; k++) {
+        size_t from = good ? told_of(e, run, row, &end) : 0;
+        good = good && end_chat(run, row, &from, &end);
+        for (uint32_t k = 0; good && !e->ask.respond && k < copies; k++) {
             end.choice.index = run->prompt * e->ask.n + row + k;
             if (e->streaming) {
-                tell_end(e, run, row, &end);
+                tell_end(e, from, &end);
             } else {
                 cdz_buf_puts(whole, (*n)++ ? "," : "");
                 cdz_serve_answer_choice(e, &end.choice, false, whole);
@@ -351,7 +547,9 @@ static void put_results(const cdz_http_exchange *e, cdz_buf *out)
         cdz_arena arena = {0};
         cdz_json document;
         const char *json = e->runs[i].result ? cdz_result_json(e->runs[i].result) : "{}";
-        if (cdz_json_parse(json, strlen(json), "result", NULL, &arena, &document, NULL) == CDZ_OK) {
+        if (cdz_json_parse(json, strlen(json), "result", NULL, &arena, &document, NULL) != CDZ_OK) {
+            out->failed = true;
+        } else {
             const cdz_json *results = cdz_json_get(&document, "results");
             if (results && results->len) {
                 cdz_buf_puts(out, any ? "," : ",\"cadenza\":{\"results\":[");
@@ -364,10 +562,31 @@ static void put_results(const cdz_http_exchange *e, cdz_buf *out)
     if (any) cdz_buf_puts(out, "]}");
 }
 
+/* Why a request of the engine's failed: what its fields ask for may show only there. */
+static void blame_run(cdz_http_exchange *e, const cdz_error *err)
+{
+    static const char stops[] = "stop_strings: ";
+    const bool by_stops = strncmp(err->text, stops, sizeof stops - 1) == 0;
+    if (err->code == CDZ_E_CANCELLED)
+        cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "%s", err->text);
+    else
+        cdz_serve_fault_of(&e->fault, by_stops ? "stop" : cdz_ask_blamed(&e->ask, err), err);
+}
+
+static void measure_run(cdz_metrics *m, const cdz_result *result)
+{
+    cdz_times times = {.size = sizeof times};
+    cdz_result_times(result, &times);
+    cdz_metrics_sample(m, CDZ_METRIC_QUEUED, times.queued_s);
+    cdz_metrics_sample(m, CDZ_METRIC_PREFILL, times.prefill_s);
+    cdz_metrics_sample(m, CDZ_METRIC_DECODE, times.decode_s);
+}
+
 /* Takes every result; false: a request failed, and the fault says why. */
 static bool collect(cdz_http_exchange *e)
 {
     bool good = true;
+    e->new_tokens = 0; /* exactly, after what was told on the way */
     for (size_t i = 0; i < e->n_runs; i++) {
         cdz_generation_run *run = &e->runs[i];
         cdz_error err = {0};
@@ -376,12 +595,12 @@ static bool collect(cdz_http_exchange *e)
         for (uint32_t r = 0; run->result && r < cdz_result_rows(run->result); r++) {
             uint32_t n = 0;
             cdz_result_ids(run->result, r, &n);
-            e->new_tokens += n;
+            e->new_tokens += (uint64_t)n * run->copies;
         }
+        if (run->result) e->cached_tokens += cdz_result_reused_tokens(run->result);
+        if (status == CDZ_OK) measure_run(&e->serve->metrics, run->result);
         if (status == CDZ_OK || status == CDZ_E_DEADLINE) continue;
-        if (good && !e->broken)
-            cdz_serve_fault_set(&e->fault, status == CDZ_E_CANCELLED ? 503 : 500, NULL, NULL, "%s",
-                                err.text);
+        if (good && !e->broken) blame_run(e, &err);
         good = false;
     }
     return good;
@@ -390,11 +609,15 @@ static bool collect(cdz_http_exchange *e)
 static void finish_whole(cdz_http_exchange *e, cdz_buf *choices)
 {
     cdz_mutex_lock(&e->lock);
-    cdz_serve_answer_head(e, false, &e->out);
-    cdz_buf_puts(&e->out, ",\"choices\":[");
-    cdz_buf_add(&e->out, choices->data, choices->len);
-    cdz_buf_puts(&e->out, "],");
-    cdz_serve_answer_usage(e, &e->out);
+    if (e->ask.respond) {
+        cdz_respond_write(e, &e->out);
+    } else {
+        cdz_serve_answer_head(e, false, &e->out);
+        cdz_buf_puts(&e->out, ",\"choices\":[");
+        cdz_buf_add(&e->out, choices->data, choices->len);
+        cdz_buf_puts(&e->out, "],");
+        cdz_serve_answer_usage(e, &e->out);
+    }
     put_results(e, &e->out);
     cdz_buf_putc(&e->out, '}');
     const bool good = !e->out.failed && !choices->failed;
@@ -407,9 +630,9 @@ static void finish_whole(cdz_http_exchange *e, cdz_buf *choices)
     }
 }
 
-static void finish_stream(cdz_http_exchange *e, bool good)
+/* The last events of a stream of choices. */
+static void end_stream(cdz_http_exchange *e, bool good)
 {
-    cdz_mutex_lock(&e->lock);
     if (good && e->ask.usage) {
         cdz_buf_puts(&e->out, "data: ");
         cdz_serve_answer_head(e, true, &e->out);
@@ -417,17 +640,40 @@ static void finish_stream(cdz_http_exchange *e, bool good)
         cdz_serve_answer_usage(e, &e->out);
         cdz_buf_puts(&e->out, "}\n\n");
     }
-    if (good) {
-        cdz_buf_puts(&e->out, "data: [DONE]\n\n");
-    } else {
-        cdz_buf_puts(&e->out, "data: ");
+    cdz_buf_puts(&e->out, "data: ");
+    if (good)
+        cdz_buf_puts(&e->out, "[DONE]");
+    else
         cdz_serve_fault_write(&e->fault, &e->out);
-        cdz_buf_puts(&e->out, "\n\n");
-    }
+    cdz_buf_puts(&e->out, "\n\n");
+}
+
+static void finish_stream(cdz_http_exchange *e, bool good)
+{
+    cdz_mutex_lock(&e->lock);
+    (e->ask.respond ? cdz_respond_end : end_stream)(e, good);
     e->broken |= !good;
     e->whole = true;
     cdz_serve_exchange_wake(e);
     cdz_mutex_unlock(&e->lock);
+}
+
+/* How it went, and what it was. A body that was refused is no request of the engine's. */
+static void measure(cdz_http_exchange *e, bool good)
+{
+    cdz_metrics *m = &e->serve->metrics;
+    const bool gone = cdz_serve_exchange_is_gone(e), whole = good && e->ended && !gone;
+    if (e->n_runs)
+        cdz_metrics_end(m, gone                              ? CDZ_METRIC_ABORT
+                           : !whole                          ? CDZ_METRIC_ERROR
+                           : strcmp(e->ended, "length") == 0 ? CDZ_METRIC_LENGTH
+                                                             : CDZ_METRIC_STOP);
+    if (!whole) return;
+    cdz_metrics_sample(m, CDZ_METRIC_WHOLE, cdz_now_s() - e->arrived);
+    cdz_metrics_sample(m, CDZ_METRIC_PROMPT, (double)e->prompt_tokens);
+    cdz_metrics_sample(m, CDZ_METRIC_NEW, (double)e->new_tokens);
+    cdz_metrics_sample(m, CDZ_METRIC_N, (double)e->ask.n);
+    if (e->ask.max_tokens >= 0) cdz_metrics_sample(m, CDZ_METRIC_MOST, (double)e->ask.max_tokens);
 }
 
 /* A worker's, when the last of the engine's requests has ended. */
@@ -436,12 +682,12 @@ static void finish(cdz_http_exchange *e)
     cdz_buf choices = {0};
     size_t n = 0;
     bool good = collect(e) && !e->broken;
+    cdz_mutex_lock(&e->lock);
+    if (e->behind) cdz_complete_catch_up(e); /* nobody else tells of rows from here on */
+    cdz_mutex_unlock(&e->lock);
     for (size_t i = 0; good && !cdz_serve_exchange_is_gone(e) && i < e->n_runs; i++)
         good = end_run(e, &e->runs[i], &n, &choices);
-    if (good && e->ended && !cdz_serve_exchange_is_gone(e)) {
-        cdz_metrics_end(&e->serve->metrics, e->ended);
-        cdz_metrics_time(&e->serve->metrics, CDZ_METRIC_WHOLE, cdz_now_s() - e->arrived);
-    }
+    measure(e, good);
     if (e->streaming)
         finish_stream(e, good);
     else if (good)

@@ -14,9 +14,12 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "serve/guest.h"
 
 struct cdz_door {
@@ -28,6 +31,10 @@ struct cdz_door {
     atomic_bool stop, drain, looks; /* looks: somebody was answered */
     bool runs, deaf; /* deaf: the listener is not waited for, until a second has passed */
     struct sockaddr_storage address;
+    struct stat file; /* of the socket that was made */
+    cdz_mutex lock;
+    cdz_door_limits next; /* under the lock */
+    bool changes;
     pthread_t thread;
     double last_second;
 };
@@ -130,7 +137,7 @@ static cdz_guest *new_guest(cdz_door *door, int fd, int inner)
     return NULL;
 }
 
-static void welcome(cdz_door *door, int fd)
+static void welcome(cdz_door *door, int fd, const struct sockaddr_storage *from)
 {
     static const int yes = 1, room = 64 << 10, unread = 256 << 10;
     int pair[2];
@@ -148,6 +155,7 @@ static void welcome(cdz_door *door, int fd)
         close(pair[1]);
         return;
     }
+    g->address = *from;
     g->next = door->guests;
     door->guests = g;
     atomic_fetch_add(&door->n_guests, 1);
@@ -157,22 +165,57 @@ static void welcome(cdz_door *door, int fd)
     release(g);
 }
 
-/* The connection that has been idle for longest makes room. */
-static bool make_room(cdz_door *door)
+static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-    cdz_guest *oldest = NULL;
-    if (atomic_load(&door->n_guests) < door->options.most) return true;
-    for (cdz_guest *g = door->guests; g; g = g->next)
-        if (cdz_guest_is_idle(g) && (!oldest || g->since < oldest->since)) oldest = g;
-    if (!oldest) return false;
-    cdz_guest_end(oldest);
-    return true;
+    const struct sockaddr_in *four_a = (const void *)a, *four_b = (const void *)b;
+    const struct sockaddr_in6 *six_a = (const void *)a, *six_b = (const void *)b;
+    if (a->ss_family != b->ss_family) return false;
+    if (a->ss_family == AF_INET) return four_a->sin_addr.s_addr == four_b->sin_addr.s_addr;
+    return a->ss_family == AF_INET6 &&
+           memcmp(&six_a->sin6_addr, &six_b->sin6_addr, sizeof six_a->sin6_addr) == 0;
+}
+
+/* Who goes for a newcomer: who has been idle for longest; else who has not said a whole head for longest, and for a second.
+ * of: among those of this address; NULL: of any. */
+static cdz_guest *one_to_go(cdz_door *door, const struct sockaddr_storage *of)
+{
+    cdz_guest *idle = NULL, *silent = NULL;
+    const double late = cdz_now_s() - 1;
+    for (cdz_guest *g = door->guests; g; g = g->next) {
+        if (!cdz_guest_is_silent(g) || (of && !same_address(&g->address, of))) continue;
+        cdz_guest **oldest = cdz_guest_is_idle(g) ? &idle : &silent;
+        if (oldest == &silent && g->since > late) continue;
+        if (!*oldest || g->since < (*oldest)->since) *oldest = g;
+    }
+    return idle ? idle : silent;
+}
+
+/* One address leaves an eighth of the places to others. On loopback all have the same. */
+static bool has_its_share(const cdz_door *door, const struct sockaddr_storage *of)
+{
+    const uint32_t most = door->options.limits.most;
+    uint32_t n = 0;
+    if (cdz_door_is_loopback(door) || atomic_load(&door->n_guests) < most - most / 8) return false;
+    for (const cdz_guest *g = door->guests; g; g = g->next)
+        n += g->state != CDZ_GUEST_OVER && same_address(&g->address, of);
+    return n >= most - most / 8;
+}
+
+static bool make_room(cdz_door *door, const struct sockaddr_storage *for_one)
+{
+    const bool share = has_its_share(door, for_one);
+    if (!share && atomic_load(&door->n_guests) < door->options.limits.most) return true;
+    cdz_guest *gone = one_to_go(door, share ? for_one : NULL);
+    if (gone) cdz_guest_end(gone);
+    return gone != NULL;
 }
 
 static void turn_away(int fd)
 {
     cdz_buf text = {0};
-    cdz_refusal_write(&text, 503, "there are too many connections");
+    char request_id[CDZ_HEAD_ID];
+    cdz_head_id((cdz_slice){0}, request_id);
+    cdz_refusal_write(&text, 503, "there are too many connections", request_id);
     if (!text.failed && send(fd, text.data, text.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         cdz_buf_clear(&text); /* it need not hear */
     cdz_buf_free(&text);
@@ -193,12 +236,15 @@ static void accept_none(cdz_door *door)
 static void accept_some(cdz_door *door)
 {
     for (int i = 0; i < 64; i++) {
-        const int fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_storage from = {0};
+        socklen_t len = sizeof from;
+        const int fd =
+            accept4(door->listener, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
             accept_none(door);
         if (fd < 0) return;
-        if (make_room(door))
-            welcome(door, fd);
+        if (make_room(door, &from))
+            welcome(door, fd, &from);
         else
             turn_away(fd);
     }
@@ -219,10 +265,27 @@ static void look_at_all(cdz_door *door)
     }
 }
 
+static void take_limits(cdz_door *door)
+{
+    cdz_mutex_lock(&door->lock);
+    if (door->changes) door->options.limits = door->next;
+    door->changes = false;
+    cdz_mutex_unlock(&door->lock);
+}
+
+void cdz_door_change(cdz_door *door, const cdz_door_limits *limits)
+{
+    cdz_mutex_lock(&door->lock);
+    door->next = *limits;
+    door->changes = true;
+    cdz_mutex_unlock(&door->lock);
+}
+
 static void pass_second(cdz_door *door, double now)
 {
     if (now - door->last_second < 1) return;
     door->last_second = now;
+    take_limits(door);
     if (door->deaf) want(door, door->listener, &door->at_listener, EPOLLIN);
     door->deaf = false;
     for (cdz_guest *g = door->guests; g; g = g->next) {
@@ -304,7 +367,48 @@ static int listen_at(const struct addrinfo *at)
     return -1;
 }
 
-static cdz_status open_listener(cdz_door *door, cdz_error *err)
+/* A socket file that nobody listens at any more is a left-over. */
+static bool is_left_over(const struct sockaddr_un *at)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return false;
+    const bool refused =
+        connect(fd, (const struct sockaddr *)at, sizeof *at) != 0 && errno == ECONNREFUSED;
+    close(fd);
+    return refused;
+}
+
+static cdz_status listen_at_file(cdz_door *door, cdz_error *err)
+{
+    const char *path = door->options.unix_path;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof at.sun_path)
+        return cdz_err(err, CDZ_E_USAGE, "unix:%s: the path of a socket has at most %zu bytes",
+                       path, sizeof at.sun_path - 1);
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    const struct addrinfo where = {.ai_family = AF_UNIX,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_addr = (struct sockaddr *)&at,
+                                   .ai_addrlen = sizeof at};
+    door->listener = listen_at(&where);
+    if (door->listener < 0 && errno == EADDRINUSE && is_left_over(&at) && unlink(path) == 0)
+        door->listener = listen_at(&where);
+    if (door->listener < 0)
+        return cdz_err(err, CDZ_E_IO, "cannot listen on unix:%s: %s", path, strerror(errno));
+    if (stat(path, &door->file) != 0) door->file = (struct stat){0};
+    return CDZ_OK;
+}
+
+static void remove_file(const cdz_door *door)
+{
+    struct stat now;
+    const char *path = door->options.unix_path;
+    if (path && door->file.st_ino && stat(path, &now) == 0 && now.st_ino == door->file.st_ino &&
+        now.st_dev == door->file.st_dev)
+        unlink(path);
+}
+
+static cdz_status listen_at_address(cdz_door *door, cdz_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     const cdz_door_options *o = &door->options;
@@ -322,16 +426,61 @@ static cdz_status open_listener(cdz_door *door, cdz_error *err)
     if (door->listener < 0)
         return cdz_err(err, CDZ_E_IO, "cannot listen on %s, port %u: %s", o->host, o->port,
                        strerror(why));
-    socklen_t len = sizeof door->address;
-    getsockname(door->listener, (struct sockaddr *)&door->address, &len);
     return CDZ_OK;
+}
+
+/* One that was handed in waits for nobody, and is not inherited. */
+static cdz_status adopt_listener(cdz_door *door, cdz_error *err)
+{
+    const int fd = door->options.listener, flags = fcntl(fd, F_GETFL);
+    int listens = 0;
+    socklen_t len = sizeof listens;
+    if (flags < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || !listens)
+        return cdz_err(err, CDZ_E_USAGE, "descriptor %d is no socket that listens", fd);
+    door->listener = fd;
+    if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return cdz_err(err, CDZ_E_IO, "descriptor %d: %s", fd, strerror(errno));
+    return CDZ_OK;
+}
+
+static cdz_status open_listener(cdz_door *door, cdz_error *err)
+{
+    const cdz_door_options *o = &door->options;
+    const cdz_status status = o->listener >= 0 ? adopt_listener(door, err)
+                              : o->unix_path   ? listen_at_file(door, err)
+                                               : listen_at_address(door, err);
+    socklen_t len = sizeof door->address;
+    if (status == CDZ_OK) getsockname(door->listener, (struct sockaddr *)&door->address, &len);
+    return status;
+}
+
+bool cdz_door_is_file(const cdz_door *door)
+{
+    return door->address.ss_family == AF_UNIX;
 }
 
 uint16_t cdz_door_port(const cdz_door *door)
 {
     const struct sockaddr_in6 *six = (const void *)&door->address;
     const struct sockaddr_in *four = (const void *)&door->address;
+    if (cdz_door_is_file(door)) return 0;
     return ntohs(door->address.ss_family == AF_INET6 ? six->sin6_port : four->sin_port);
+}
+
+void cdz_door_address(const cdz_door *door, char *out, size_t bytes)
+{
+    char host[64] = "?", port[8] = "?";
+    const struct sockaddr_un *file = (const void *)&door->address;
+    const bool six = door->address.ss_family == AF_INET6;
+    if (cdz_door_is_file(door)) {
+        /* A name that begins with NUL is in no file system. */
+        snprintf(out, bytes, "unix:%s%s", file->sun_path[0] ? "" : "@",
+                 file->sun_path + !file->sun_path[0]);
+        return;
+    }
+    getnameinfo((const struct sockaddr *)&door->address, sizeof door->address, host, sizeof host,
+                port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(out, bytes, "http://%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
 }
 
 bool cdz_door_is_loopback(const cdz_door *door)
@@ -339,6 +488,7 @@ bool cdz_door_is_loopback(const cdz_door *door)
     const struct sockaddr_in6 *six = (const void *)&door->address;
     const struct sockaddr_in *four = (const void *)&door->address;
     if (door->address.ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+    if (door->address.ss_family != AF_INET) return false;
     return (ntohl(four->sin_addr.s_addr) >> 24) == 127;
 }
 
@@ -347,8 +497,9 @@ cdz_status cdz_door_open(const cdz_door_options *options, cdz_door **out, cdz_er
     cdz_door *door = calloc(1, sizeof *door);
     if (!door) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the server");
     door->options = *options;
+    cdz_mutex_init(&door->lock);
     door->listener = door->wake = -1;
-    raise_descriptors(options->most);
+    raise_descriptors(options->limits.most);
     door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     door->epoll = epoll_create1(EPOLL_CLOEXEC);
     door->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -386,8 +537,10 @@ void cdz_door_close(cdz_door *door)
     if (!door) return;
     cdz_door_stop(door);
     if (door->listener >= 0) close(door->listener);
+    remove_file(door);
     if (door->epoll >= 0) close(door->epoll);
     if (door->wake >= 0) close(door->wake);
     if (door->spare >= 0) close(door->spare);
+    cdz_mutex_destroy(&door->lock);
     free(door);
 }

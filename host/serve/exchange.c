@@ -1,6 +1,4 @@
 /* exchange.c - the life of a request and its answer, and the workers' queue. */
-#include "serve/exchange.h"
-
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "serve/message.h"
 
 cdz_http_exchange *cdz_serve_exchange_new(cdz_serve *serve, cdz_guest *guest,
                                           struct MHD_Connection *connection)
@@ -36,42 +35,24 @@ static void free_runs(cdz_http_exchange *e)
     for (size_t i = 0; i < e->n_runs; i++) {
         for (uint32_t r = 0; e->runs[i].texts && r < e->runs[i].rows; r++)
             cdz_buf_free(&e->runs[i].texts[r].text);
+        for (uint32_t r = 0; e->runs[i].trails && r < e->runs[i].rows; r++)
+            cdz_trail_free(&e->runs[i].trails[r]);
         free(e->runs[i].texts);
+        free(e->runs[i].trails);
+        cdz_message_close(&e->runs[i]);
         cdz_result_free(e->runs[i].result);
     }
     free(e->runs);
-}
-
-/* How it ended, once nobody touches it any more. */
-static void log_line(const cdz_http_exchange *e)
-{
-    const cdz_serve_options *o = &e->serve->options;
-    const bool asked = e->asked;
-    char line[640];
-    if (!o->log) return;
-    snprintf(line, sizeof line,
-             "%s %s %s %d pipeline=%s strategy=%s prompt=%llu new=%llu first=%.3fs total=%.3fs "
-             "end=%s%s%s",
-             e->request_id, e->method, e->route ? e->route->path : "-", e->status,
-             asked && e->ask.named_pipeline ? "named" : "default",
-             asked && e->ask.strategy ? e->ask.strategy : "-", (unsigned long long)e->prompt_tokens,
-             (unsigned long long)e->new_tokens,
-             e->first_token > 0 ? e->first_token - e->arrived : 0, cdz_now_s() - e->arrived,
-             e->gone     ? "disconnect"
-             : e->broken ? "error"
-             : e->ended  ? e->ended
-                         : "answered",
-             e->traceparent[0] ? " traceparent=" : "", e->traceparent);
-    o->log(o->user, line);
 }
 
 void cdz_serve_exchange_release(cdz_http_exchange *e)
 {
     cdz_serve *serve = e->serve;
     if (atomic_fetch_sub(&e->holders, 1) != 1) return;
-    cdz_metrics_status(&serve->metrics, e->route ? e->route->path : "other", e->status);
-    log_line(e);
+    cdz_metrics_status(&serve->metrics, e->route ? e->route->path : "other", e->method, e->status);
+    cdz_serve_log_request(e);
     free_runs(e);
+    cdz_served_leave(e->served);
     if (e->asked) cdz_ask_free(&e->ask);
     cdz_buf_free(&e->body);
     cdz_buf_free(&e->out);
@@ -123,21 +104,35 @@ bool cdz_serve_exchange_is_gone(cdz_http_exchange *e)
     return gone;
 }
 
+/* The engine's id of a run that has not ended; 0: there is none. */
+static uint64_t open_run(cdz_http_exchange *e, size_t i)
+{
+    cdz_mutex_lock(&e->lock);
+    const uint64_t id = e->runs[i].done ? 0 : e->runs[i].id;
+    cdz_mutex_unlock(&e->lock);
+    return id;
+}
+
+void cdz_serve_exchange_cancel(cdz_http_exchange *e)
+{
+    cdz_mutex_lock(&e->lock);
+    const size_t n = e->n_runs;
+    cdz_mutex_unlock(&e->lock);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t id = open_run(e, i);
+        if (id) cdz_cancel(e->serve->options.runtime, id, NULL);
+    }
+}
+
 void cdz_serve_exchange_abandon(cdz_http_exchange *e)
 {
     cdz_mutex_lock(&e->lock);
     const bool first = !e->gone;
     e->gone = true;
     cdz_serve_exchange_wake(e);
-    const size_t n = e->n_runs;
     cdz_mutex_unlock(&e->lock);
     if (first) atomic_fetch_add(&e->serve->metrics.disconnects, 1);
-    for (size_t i = 0; i < n; i++) {
-        cdz_mutex_lock(&e->lock);
-        const uint64_t id = e->runs[i].done ? 0 : e->runs[i].id;
-        cdz_mutex_unlock(&e->lock);
-        if (id) cdz_cancel(e->serve->options.runtime, id, NULL);
-    }
+    cdz_serve_exchange_cancel(e);
 }
 
 /* --- workers ---------------------------------------------------------------------------------------------------- */

@@ -13,11 +13,15 @@
 #include "serve/keys.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
+#include "serve/served.h"
+#include "serve/trail.h"
+#include "serve/watch.h"
 
 struct MHD_Connection;
 struct MHD_Daemon;
 
 typedef struct cdz_http_exchange cdz_http_exchange;
+typedef struct cdz_message_row cdz_message_row;
 
 /* One of the requests that the engine has for an exchange: a prompt of it. */
 typedef struct cdz_generation_run {
@@ -26,7 +30,10 @@ typedef struct cdz_generation_run {
     uint64_t id;               /* 0: not submitted */
     uint32_t rows, copies;     /* rows of the result; choices made of each */
     cdz_serve_row_text *texts; /* (rows) */
+    cdz_trail *trails;         /* (rows), where somebody asks for tokens; or NULL */
+    cdz_message_row *chats;    /* (rows), of a chat; or NULL */
     bool done;
+    size_t n_waiting; /* tokens of its prompt, until its first event */
     cdz_result *result;
 } cdz_generation_run;
 
@@ -50,14 +57,17 @@ struct cdz_http_exchange {
     atomic_uint holders;
     const cdz_serve_route *route;
     char method[33], path[256];
-    char request_id[129], id[48];
+    char request_id[CDZ_HEAD_ID], id[CDZ_HEAD_ID + 16];
     char origin[256]; /* one that is allowed, or "" */
     char traceparent[64];
+    char prefix[17]; /* what a balancer may know the prompt's beginning by; "": there is none yet */
     cdz_buf body;
     double arrived, first_token, last_token;
     int64_t created;
 
-    cdz_errand task; /* under the server's lock */
+    cdz_errand task;    /* under the server's lock */
+    cdz_served *served; /* the model that it uses, or waits for; or NULL */
+    cdz_http_exchange *next_parked;
 
     cdz_mutex lock;
     bool begun;                             /* a worker has it, or had */
@@ -77,38 +87,63 @@ struct cdz_http_exchange {
     cdz_generation_run *runs;
     size_t n_runs,
         n_open; /* n_open: submitted and not done; one more while they are being submitted */
-    uint64_t prompt_tokens, new_tokens;
-    const char *ended; /* a finish reason for the log, or NULL */
+    uint64_t prompt_tokens, cached_tokens, new_tokens, reasoning_tokens;
+    char key[CDZ_SHA256_HEX]; /* the hash of the API key, where keys are asked for; else "" */
+    const char *ended;        /* a finish reason for the log, or NULL */
+    uint32_t n_events;        /* of a response */
 };
+
+typedef enum cdz_route_method {
+    CDZ_ROUTE_GET,
+    CDZ_ROUTE_POST,
+    CDZ_ROUTE_PUT,
+    CDZ_ROUTE_DELETE
+} cdz_route_method;
 
 /* What an endpoint does. */
 struct cdz_serve_route {
     const char *path; /* of "/v1/models/" and the like what follows is the rest */
-    bool post, rest;
-    bool open; /* without a key */
-    bool work; /* for a worker */
+    cdz_route_method method;
+    bool rest;
+    bool open;  /* without a key */
+    bool work;  /* for a worker */
+    bool model; /* of a worker's: with the model that the body names */
     void (*answer)(cdz_http_exchange *exchange);
 };
 
 struct cdz_pipeline_file {
+    struct cdz_pipeline_file *next;
     char *name, *path;
     cdz_pipeline *pipeline;
+    bool listed; /* under the folder's lock */
+    bool seen;   /* by the reading that is going on; under the lock of changes */
 };
+
+/* Rules as they are in use. */
+typedef struct cdz_serve_rulebook {
+    cdz_arena arena;
+    cdz_serve_rules is;
+    cdz_api_keys keys;
+} cdz_serve_rulebook;
 
 struct cdz_serve {
     cdz_serve_options options;
-    cdz_api_keys keys;
+    cdz_mutex rules_lock;
+    cdz_serve_rulebook *rules; /* under it */
+    cdz_mutex change_lock;     /* one change at a time; taken before all others */
+    atomic_uint most_waiting, most_waiting_tokens;
+    atomic_ullong waiting_tokens; /* of prompts that have no token yet */
+    atomic_bool json_log;
+    cdz_served_set served;
     cdz_door *door;
     struct MHD_Daemon *daemon;
     cdz_metrics metrics;
-    struct cdz_pipeline_file *pipelines;
-    size_t n_pipelines;
+    cdz_mutex folder_lock;
+    struct cdz_pipeline_file *pipelines; /* under it; entries stay */
     int64_t created;
-    cdz_ask_world world;
     atomic_bool draining, ending;
-    atomic_bool stuck; /* the engine has work, and has done none for a while */
-    uint64_t progress; /* what the engine had done at that time. [the door's thread] */
-    double progress_s;
+    atomic_bool stuck;         /* the engine has work, and has done none for a while */
+    cdz_serve_watch watch;     /* [the door's thread] */
     atomic_ullong drain_until; /* microseconds of the clock */
     cdz_mutex lock;
     pthread_cond_t changed;
@@ -119,6 +154,18 @@ struct cdz_serve {
     pthread_t workers[2];
     size_t n_workers;
 };
+
+/* --- rules.c, folder.c ---------------------------------------------------------------------------------------------- */
+cdz_status cdz_serve_begin_rules(cdz_serve *serve, const cdz_serve_rules *rules, cdz_error *err);
+void cdz_serve_end_rules(cdz_serve *serve);
+cdz_door_limits cdz_serve_door_limits(const cdz_serve_rules *rules);
+/* The ini files of a folder (NULL: none), new ones and known ones again. The lock of changes is held, or nothing runs yet. */
+cdz_status cdz_serve_read_folder(cdz_serve *serve, const char *folder, cdz_error *err);
+cdz_status cdz_serve_reload_pipeline(cdz_serve *serve, const char *name, bool *found,
+                                     cdz_error *err);
+void cdz_serve_free_folder(cdz_serve *serve);
+/* The pipeline of this name and its file, which stay; user: the server. [any thread] */
+bool cdz_serve_find_pipeline(void *serve, const char *name, cdz_pipeline **out, const char **file);
 
 /* --- exchange.c: life ------------------------------------------------------------------------------------------- */
 cdz_http_exchange *cdz_serve_exchange_new(cdz_serve *serve, cdz_guest *guest,
@@ -131,9 +178,16 @@ void cdz_serve_exchange_refuse(cdz_http_exchange *exchange);
 void cdz_serve_exchange_wake(cdz_http_exchange *exchange);
 /* Nobody waits for the answer any more: what the engine does for it ends. */
 void cdz_serve_exchange_abandon(cdz_http_exchange *exchange);
+/* What the engine still does for it ends. [any thread, without the lock] */
+void cdz_serve_exchange_cancel(cdz_http_exchange *exchange);
 bool cdz_serve_exchange_is_gone(cdz_http_exchange *exchange);
 void cdz_serve_push(cdz_http_exchange *exchange, void (*run)(cdz_http_exchange *exchange));
 void *cdz_serve_work(void *serve); /* a worker's thread */
+
+/* --- log.c ------------------------------------------------------------------------------------------------------------ */
+/* How it ended, once nobody touches it any more. */
+void cdz_serve_log_request(const cdz_http_exchange *exchange);
+cdz_serve_load cdz_serve_load_now(cdz_serve *serve);
 
 /* --- web.c: the HTTP library ------------------------------------------------------------------------------------- */
 cdz_status cdz_web_open(cdz_serve *serve, cdz_error *err);
@@ -149,11 +203,19 @@ struct cdz_http_seen {
 };
 bool cdz_serve_route_check(cdz_http_exchange *exchange, const struct cdz_http_seen *head);
 void cdz_serve_route_metrics(cdz_http_exchange *exchange);
+/* What its path takes, for Allow. */
+const char *cdz_serve_route_allows(const cdz_http_exchange *exchange);
+/* [not the library's thread] Reads the body, which may be absent, answers or refuses, lets go. */
+void cdz_serve_with_body(cdz_http_exchange *exchange,
+                         bool (*answer)(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out));
+/* "prompt" (a text) or "messages" to ids (cdz_free them); or the fault says why not. */
+bool cdz_serve_tokenize(cdz_http_exchange *exchange, const cdz_json *body, int32_t **ids, size_t *n);
+/* The text of the salt under which the exchange's requests find each other; cache_salt: NULL is none. */
+void cdz_complete_salt(const cdz_http_exchange *exchange, const char *cache_salt, cdz_buf *out);
 void cdz_complete(cdz_http_exchange *exchange); /* completions and chats: a worker's */
 /* Puts the text that was held back into out. The lock is held. */
 void cdz_complete_catch_up(cdz_http_exchange *exchange);
 
-/* Log-probabilities of a choice: those of the ids from `from` on. */
 typedef struct cdz_choice {
     size_t index;
     const char *text;
@@ -163,8 +225,10 @@ typedef struct cdz_choice {
     const char *logprobs;    /* JSON; NULL: null */
     const int32_t *ids;      /* with return_token_ids */
     size_t n_ids;
-    const cdz_ask_prompt *prompt; /* its ids are told; or NULL */
-    bool role;                    /* the first event of a chat */
+    const cdz_ask_prompt *prompt;  /* its ids are told; or NULL */
+    const char *reasoning, *calls; /* of a chat; calls: a JSON list. NULL: none */
+    size_t reasoning_len;
+    bool role; /* the first event of a chat */
 } cdz_choice;
 
 void cdz_serve_answer_head(const cdz_http_exchange *exchange, bool chunk, cdz_buf *out);
@@ -173,8 +237,15 @@ void cdz_serve_answer_choice(const cdz_http_exchange *exchange, const cdz_choice
 void cdz_serve_answer_usage(const cdz_http_exchange *exchange, cdz_buf *out);
 /* An event of one choice, into exchange->out. The lock is held. */
 void cdz_serve_answer_event(cdz_http_exchange *exchange, const cdz_choice *choice);
-/* The log-probabilities of a row's ids (and of the prompt's, with echo) as JSON. cut: bytes of the answer that are returned. */
-bool cdz_serve_answer_logprobs(cdz_http_exchange *exchange, size_t prompt, const int32_t *ids,
-                               size_t n, size_t cut, cdz_buf *out, cdz_serve_fault *fault);
+/* Log-probabilities as JSON: of a stream's chat the entries of a list, else an object. Of a row that has ended, those that no
+ * event has, and, where the answer is no stream, the prompt's with echo. cut: bytes of the answer that are returned, where a
+ * stop string ended it; SIZE_MAX: all. False: the exchange's fault says why, or memory ran out. */
+bool cdz_serve_answer_logprobs(cdz_http_exchange *exchange, const cdz_generation_run *run,
+                               uint32_t row, size_t cut, cdz_buf *out);
+/* Those that are next, up to the token `to`; nothing where there are none. */
+void cdz_serve_next_logprobs(const cdz_http_exchange *exchange, cdz_trail *trail, size_t to,
+                             cdz_buf *out);
+/* Those of a prompt that a stream begins with. A worker's. */
+bool cdz_serve_echo_logprobs(cdz_http_exchange *exchange, size_t prompt, cdz_buf *out);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-size_t cdz_flow_left(const cdz_flow *flow)
+static size_t flow_left(const cdz_flow *flow)
 {
     return flow->buf.len - flow->at;
 }
@@ -33,7 +33,7 @@ static void flow_take(cdz_flow *flow, size_t n)
 /* What was used goes, so that the buffer holds no more than is left. */
 static void flow_settle(cdz_flow *flow)
 {
-    const size_t left = cdz_flow_left(flow);
+    const size_t left = flow_left(flow);
     if (!flow->at) return;
     memmove(flow->buf.data, flow->buf.data + flow->at, left);
     flow->buf.len = left;
@@ -64,20 +64,32 @@ static void close_inner(cdz_guest *g)
     g->inner = -1;
 }
 
-void cdz_guest_refuse(cdz_guest *g, int status, const char *why)
+/* Whatever the library had to say is of no use. */
+static void forget(cdz_guest *g)
 {
     close_inner(g);
     if (g->told) g->options->leaves(g->options->user, g);
     g->told = false;
-    cdz_refusal_write(&g->out.buf, status, why);
-    if (g->out.buf.failed) cdz_guest_end(g);
     linger(g);
+}
+
+/* Says why and ends it. */
+static void refuse(cdz_guest *g, int status, const char *why)
+{
+    forget(g);
+    if (!g->request_id[0]) cdz_head_id((cdz_slice){0}, g->request_id);
+    cdz_refusal_write(&g->out.buf, status, why, g->request_id);
+    if (g->out.buf.failed) cdz_guest_end(g);
 }
 
 bool cdz_guest_is_idle(const cdz_guest *g)
 {
-    return g->state == CDZ_GUEST_HEAD && !cdz_flow_left(&g->in) && !cdz_flow_left(&g->out) &&
-           g->n_requests;
+    return g->state == CDZ_GUEST_HEAD && !flow_left(&g->in) && !flow_left(&g->out) && g->n_requests;
+}
+
+bool cdz_guest_is_silent(const cdz_guest *g)
+{
+    return g->state == CDZ_GUEST_HEAD && !flow_left(&g->out);
 }
 
 /* --- heads ---------------------------------------------------------------------------------------------------- */
@@ -107,7 +119,7 @@ static void pass_head(cdz_guest *g)
     put_field(out, "Origin", h->origin);
     put_field(out, "Authorization", h->authorization);
     put_field(out, "Content-Type", h->content_type);
-    put_field(out, "X-Request-Id", h->request_id);
+    cdz_buf_printf(out, "X-Request-Id: %s\r\n", g->request_id);
     put_field(out, "traceparent", h->traceparent);
     if (h->body == CDZ_BODY_LENGTH)
         cdz_buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)h->length);
@@ -124,8 +136,9 @@ static void take_head(cdz_guest *g)
 {
     const cdz_head *h = &g->head;
     g->n_requests++;
-    if (h->body == CDZ_BODY_LENGTH && h->length > g->options->body) {
-        cdz_guest_refuse(g, 413, "the body is longer than this server reads");
+    cdz_head_id(h->request_id, g->request_id);
+    if (h->body == CDZ_BODY_LENGTH && h->length > g->options->limits.body) {
+        refuse(g, 413, "the body is longer than this server reads");
         return;
     }
     if (g->draining || g->n_requests >= g->options->requests) g->head.last = true;
@@ -140,11 +153,14 @@ static void take_head(cdz_guest *g)
 
 static bool read_head(cdz_guest *g)
 {
-    const size_t n = cdz_flow_left(&g->in);
+    const size_t n = flow_left(&g->in);
     if (n == 0) return false;
     switch (cdz_head_read(flow_bytes(&g->in), n, &g->head)) {
     case CDZ_HEAD_GOOD: take_head(g); return true;
-    case CDZ_HEAD_BAD: cdz_guest_refuse(g, g->head.status, g->head.why); return true;
+    case CDZ_HEAD_BAD:
+        cdz_head_id(g->head.request_id, g->request_id);
+        refuse(g, g->head.status, g->head.why);
+        return true;
     default: return false;
     }
 }
@@ -154,7 +170,7 @@ static bool read_head(cdz_guest *g)
 static bool pass_known(cdz_guest *g)
 {
     const uint64_t left = g->head.length - g->body;
-    const size_t held = cdz_flow_left(&g->in), n = held < left ? held : (size_t)left;
+    const size_t held = flow_left(&g->in), n = held < left ? held : (size_t)left;
     cdz_buf_add(&g->pass.buf, flow_bytes(&g->in), n);
     g->body += n;
     flow_take(&g->in, n);
@@ -166,15 +182,15 @@ static bool pass_chunked(cdz_guest *g)
 {
     cdz_slice data;
     size_t used;
-    const size_t held = cdz_flow_left(&g->in);
+    const size_t held = flow_left(&g->in);
     if (!held) return false;
     if (!cdz_chunks_read(&g->chunks, flow_bytes(&g->in), held, &data, &used)) {
-        cdz_guest_refuse(g, 400, "the body is not chunked as it should be");
+        refuse(g, 400, "the body is not chunked as it should be");
         return true;
     }
     g->body += data.len;
-    if (g->body > g->options->body) {
-        cdz_guest_refuse(g, 413, "the body is longer than this server reads");
+    if (g->body > g->options->limits.body) {
+        refuse(g, 413, "the body is longer than this server reads");
         return true;
     }
     if (data.len) {
@@ -193,12 +209,12 @@ static bool pass_chunked(cdz_guest *g)
 static bool step(cdz_guest *g)
 {
     switch (g->state) {
-    case CDZ_GUEST_HEAD: return !cdz_flow_left(&g->out) && read_head(g);
+    case CDZ_GUEST_HEAD: return !flow_left(&g->out) && read_head(g);
     case CDZ_GUEST_BODY:
-        if (cdz_flow_left(&g->pass) >= CDZ_GUEST_HELD) return false;
+        if (flow_left(&g->pass) >= CDZ_GUEST_HELD) return false;
         return g->head.body == CDZ_BODY_CHUNKED ? pass_chunked(g) : pass_known(g);
     case CDZ_GUEST_LINGER: {
-        const size_t n = cdz_flow_left(&g->in);
+        const size_t n = flow_left(&g->in);
         flow_take(&g->in, n);
         return n > 0;
     }
@@ -224,8 +240,8 @@ static void peer_gone(cdz_guest *g)
 static bool reads_peer(const cdz_guest *g)
 {
     if (g->state == CDZ_GUEST_ANSWER || g->state == CDZ_GUEST_OVER) return false;
-    if (g->state == CDZ_GUEST_BODY && cdz_flow_left(&g->pass) >= CDZ_GUEST_HELD) return false;
-    return cdz_flow_left(&g->in) < CDZ_GUEST_HELD;
+    if (g->state == CDZ_GUEST_BODY && flow_left(&g->pass) >= CDZ_GUEST_HELD) return false;
+    return flow_left(&g->in) < CDZ_GUEST_HELD;
 }
 
 /* From a socket into a flow. 1: some bytes; 0: none now; -1: no more will come. */
@@ -243,7 +259,7 @@ static int receive(int fd, cdz_flow *flow)
 /* From a flow to a socket: as receive. */
 static int give(int fd, cdz_flow *flow)
 {
-    const ssize_t n = send(fd, flow_bytes(flow), cdz_flow_left(flow), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = send(fd, flow_bytes(flow), flow_left(flow), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0) return again() ? 0 : -1;
     flow_take(flow, (size_t)n);
     return n > 0;
@@ -252,7 +268,7 @@ static int give(int fd, cdz_flow *flow)
 static bool move_peer_in(cdz_guest *g)
 {
     if (!reads_peer(g)) return false;
-    const bool fresh = g->state == CDZ_GUEST_HEAD && !cdz_flow_left(&g->in);
+    const bool fresh = g->state == CDZ_GUEST_HEAD && !flow_left(&g->in);
     const int got = receive(g->fd, &g->in);
     if (got > 0 && fresh) g->since = cdz_now_s();
     if (got < 0) peer_gone(g);
@@ -261,9 +277,12 @@ static bool move_peer_in(cdz_guest *g)
 
 static bool move_pass(cdz_guest *g)
 {
-    if (g->inner < 0 || !cdz_flow_left(&g->pass)) return false;
+    if (g->inner < 0 || !flow_left(&g->pass)) return false;
     const int gave = give(g->inner, &g->pass);
-    if (gave < 0) flow_take(&g->pass, cdz_flow_left(&g->pass)); /* it answers without the rest */
+    if (gave < 0) { /* it may have answered without the rest */
+        flow_take(&g->pass, flow_left(&g->pass));
+        g->cut = true;
+    }
     return gave != 0;
 }
 
@@ -277,12 +296,13 @@ static void answer_over(cdz_guest *g)
         linger(g);
         return;
     }
+    g->request_id[0] = '\0';
     enter(g, CDZ_GUEST_HEAD);
 }
 
 static bool move_inner_in(cdz_guest *g)
 {
-    if (g->inner < 0 || cdz_flow_left(&g->out) >= CDZ_GUEST_HELD) return false;
+    if (g->inner < 0 || flow_left(&g->out) >= CDZ_GUEST_HELD) return false;
     const bool said = g->told && atomic_load(&g->answered);
     const int got = receive(g->inner, &g->out);
     if (got > 0) return true;
@@ -292,13 +312,16 @@ static bool move_inner_in(cdz_guest *g)
         linger(g);
         return true;
     }
-    if (said) answer_over(g);
-    return said;
+    if (said)
+        answer_over(g);
+    else if (g->cut)
+        forget(g);
+    return said || g->cut;
 }
 
 static bool move_out(cdz_guest *g)
 {
-    if (!cdz_flow_left(&g->out)) {
+    if (!flow_left(&g->out)) {
         g->moved = cdz_now_s();
         if (g->state != CDZ_GUEST_LINGER || g->shut) return false;
         g->shut = true;
@@ -328,15 +351,15 @@ uint32_t cdz_guest_wants_outside(const cdz_guest *g)
 {
     uint32_t wants = g->state == CDZ_GUEST_LINGER && g->shut ? 0 : EPOLLRDHUP;
     if (reads_peer(g)) wants |= EPOLLIN;
-    if (cdz_flow_left(&g->out)) wants |= EPOLLOUT;
+    if (flow_left(&g->out)) wants |= EPOLLOUT;
     return wants;
 }
 
 uint32_t cdz_guest_wants_inside(const cdz_guest *g)
 {
     uint32_t wants = 0;
-    if (cdz_flow_left(&g->out) < CDZ_GUEST_HELD) wants |= EPOLLIN;
-    if (cdz_flow_left(&g->pass)) wants |= EPOLLOUT;
+    if (flow_left(&g->out) < CDZ_GUEST_HELD) wants |= EPOLLIN;
+    if (flow_left(&g->pass)) wants |= EPOLLOUT;
     return wants;
 }
 
@@ -345,25 +368,25 @@ uint32_t cdz_guest_wants_inside(const cdz_guest *g)
 static void check_body(cdz_guest *g, double took)
 {
     const cdz_door_options *o = g->options;
-    if (took > o->body_s && (double)g->body < o->body_rate * took)
-        cdz_guest_refuse(g, 408, "the body came too slowly");
+    if (took > o->limits.body_s && (double)g->body < o->body_rate * took)
+        refuse(g, 408, "the body came too slowly");
 }
 
 void cdz_guest_check_time(cdz_guest *g, double now)
 {
     const double took = now - g->since;
-    if (cdz_flow_left(&g->out) && now - g->moved > g->options->unread_s) peer_gone(g);
+    if (flow_left(&g->out) && now - g->moved > g->options->limits.unread_s) peer_gone(g);
     switch (g->state) {
     case CDZ_GUEST_HEAD:
-        if (cdz_flow_left(&g->in) ? took > g->options->head_s : false)
-            cdz_guest_refuse(g, 408, "the head came too slowly");
-        else if (!cdz_flow_left(&g->in) &&
-                 took > (g->n_requests ? g->options->idle_s : g->options->head_s))
+        if (flow_left(&g->in) ? took > g->options->limits.head_s : false)
+            refuse(g, 408, "the head came too slowly");
+        else if (!flow_left(&g->in) &&
+                 took > (g->n_requests ? g->options->limits.idle_s : g->options->limits.head_s))
             cdz_guest_end(g);
         break;
     case CDZ_GUEST_BODY: check_body(g, took); break;
     case CDZ_GUEST_LINGER:
-        if (took > 2 && !cdz_flow_left(&g->out)) cdz_guest_end(g);
+        if (took > 2 && !flow_left(&g->out)) cdz_guest_end(g);
         break;
     default: break;
     }

@@ -42,6 +42,7 @@ struct cdz_guest {
     cdz_guest_state state;
     cdz_flow in, pass, out; /* from the peer; to the library; to the peer */
     cdz_head head;
+    char request_id[CDZ_HEAD_ID]; /* of the head that was read; "": there is none */
     cdz_chunks chunks;
     uint64_t body; /* bytes of the body so far */
     double since;  /* of this state */
@@ -50,9 +51,8 @@ struct cdz_guest {
     bool told;     /* the library knows of a request that has not been answered */
     bool draining; /* ends after the answer */
     bool shut;     /* the sending side was closed */
+    bool cut;      /* the library did not take all of the request */
 };
-
-size_t cdz_flow_left(const cdz_flow *flow);
 
 /* Moves what can be moved without waiting. */
 void cdz_guest_pump(cdz_guest *guest);
@@ -61,10 +61,10 @@ uint32_t cdz_guest_wants_outside(const cdz_guest *guest);
 uint32_t cdz_guest_wants_inside(const cdz_guest *guest);
 /* Looks at the clock. */
 void cdz_guest_check_time(cdz_guest *guest, double now);
-/* Says why and ends it. */
-void cdz_guest_refuse(cdz_guest *guest, int status, const char *why);
 /* It is over at once. */
 void cdz_guest_end(cdz_guest *guest);
 bool cdz_guest_is_idle(const cdz_guest *guest);
+/* It has not said a whole head yet. */
+bool cdz_guest_is_silent(const cdz_guest *guest);
 
 #endif

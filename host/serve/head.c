@@ -1,8 +1,12 @@
 /* head.c - reads heads and chunk sizes byte for byte; see head.h. */
 #include "serve/head.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
+
+#include "base/ascii.h"
 
 bool cdz_slice_is(cdz_slice s, const char *text)
 {
@@ -19,14 +23,6 @@ bool cdz_slice_same(cdz_slice s, const char *text)
 static bool is_digit(unsigned char c)
 {
     return c >= '0' && c <= '9';
-}
-
-static int hex_value(unsigned char c)
-{
-    if (is_digit(c)) return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 static bool is_letter(unsigned char c)
@@ -97,8 +93,8 @@ static bool split_target(cdz_slice target, cdz_head *h)
         const unsigned char c = (unsigned char)target.at[i];
         if (c <= 0x20 || c >= 0x7F || c == '#' || c == '\\') return false;
         if (c != '%') continue;
-        if (i + 2 >= target.len || hex_value((unsigned char)target.at[i + 1]) < 0 ||
-            hex_value((unsigned char)target.at[i + 2]) < 0 ||
+        if (i + 2 >= target.len || cdz_hex_digit(target.at[i + 1]) < 0 ||
+            cdz_hex_digit(target.at[i + 2]) < 0 ||
             (target.at[i + 1] == '0' && target.at[i + 2] == '0'))
             return false;
     }
@@ -107,13 +103,28 @@ static bool split_target(cdz_slice target, cdz_head *h)
     return true;
 }
 
-/* A name or address with perhaps a port, and nothing else. */
+/* Letters, digits and these. */
+static bool all_of(const char *at, size_t n, const char *others)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)at[i];
+        if (!is_letter(c) && !is_digit(c) && (!c || !strchr(others, c))) return false;
+    }
+    return true;
+}
+
+/* A name or an address, perhaps in brackets, with perhaps a port, and nothing else. */
 static bool is_host(cdz_slice s)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        const unsigned char c = (unsigned char)s.at[i];
-        if (!is_letter(c) && !is_digit(c) && !strchr("-._~:[]%", c)) return false;
-    }
+    const char *bracket = s.len && *s.at == '[' ? memchr(s.at, ']', s.len) : NULL;
+    const char *after = bracket ? bracket + 1 : s.at, *end = s.at + s.len;
+    const char *colon = memchr(after, ':', (size_t)(end - after));
+    const char *name_end = colon ? colon : end;
+    if (bracket && (name_end != after || !all_of(s.at + 1, (size_t)(bracket - s.at) - 1, ":.%")))
+        return false;
+    if (!bracket && !all_of(s.at, (size_t)(name_end - s.at), "-._~%")) return false;
+    for (const char *at = colon ? colon + 1 : end; at < end; at++)
+        if (!is_digit((unsigned char)*at)) return false;
     return true;
 }
 
@@ -132,9 +143,8 @@ static cdz_head_state read_target(cdz_slice target, cdz_head *h)
             len++;
         h->host = (cdz_slice){target.at + n, len};
         if (!len || !is_host(h->host)) return refuse(h, 400, "the target's host is malformed");
-        if (n + len == target.len || target.at[n + len] != '/')
-            return refuse(h, 400, "an absolute target needs a path that begins with /");
         target = (cdz_slice){target.at + n + len, target.len - n - len};
+        if (!target.len) target = (cdz_slice){"/", 1};
     }
     if (!target.len || target.at[0] != '/')
         return refuse(h, 400, "the target must begin with / or http://");
@@ -314,13 +324,27 @@ cdz_head_state cdz_head_read(const char *bytes, size_t n, cdz_head *h)
     return read_lines(bytes, bytes + end, h);
 }
 
+/* --- ids --------------------------------------------------------------------------------------------------------------- */
+
+void cdz_head_id(cdz_slice given, char out[CDZ_HEAD_ID])
+{
+    unsigned char random[12] = {0};
+    if (given.at && given.len && given.len < CDZ_HEAD_ID && all_of(given.at, given.len, "._-")) {
+        memcpy(out, given.at, given.len);
+        out[given.len] = '\0';
+        return;
+    }
+    if (getrandom(random, sizeof random, 0) < 0) random[0] = 1;
+    for (size_t i = 0; i < sizeof random; i++) snprintf(out + 2 * i, 3, "%02x", random[i]);
+}
+
 /* --- chunks ------------------------------------------------------------------------------------------------------------ */
 
 enum { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, END_CR, END_LF };
 
 static bool read_size(cdz_chunks *c, unsigned char byte)
 {
-    const int digit = hex_value(byte);
+    const int digit = cdz_hex_digit(byte);
     if (digit >= 0) {
         c->left = c->left * 16 + (uint64_t)digit;
         return ++c->digits <= CDZ_CHUNK_DIGITS;

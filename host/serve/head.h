@@ -10,7 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CDZ_HEAD_BYTES = 32 << 10, CDZ_HEAD_TARGET = 8 << 10, CDZ_HEAD_FIELDS = 100 };
+enum {
+    CDZ_HEAD_BYTES = 32 << 10,
+    CDZ_HEAD_TARGET = 8 << 10,
+    CDZ_HEAD_FIELDS = 100,
+    CDZ_HEAD_ID = 129, /* of a request, with its NUL */
+};
 
 /* Bytes of a head or of a body; at NULL: there are none. */
 typedef struct cdz_slice {
@@ -45,6 +50,9 @@ typedef struct cdz_head {
 } cdz_head;
 
 cdz_head_state cdz_head_read(const char *bytes, size_t n, cdz_head *out);
+
+/* The id of a request: the one that is given, where it is 1 to 128 letters, digits, '.', '_' and '-'; else a new one. */
+void cdz_head_id(cdz_slice given, char out[CDZ_HEAD_ID]);
 
 /* The chunks of a body. Zeroed: at the beginning. */
 typedef struct cdz_chunks {

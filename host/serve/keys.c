@@ -1,6 +1,8 @@
 /* keys.c - API keys are compared as hashes and all of them every time; hosts and origins are compared as texts. */
 #include "serve/keys.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -100,4 +102,30 @@ bool cdz_serve_origin_is_allowed(cdz_slice origin, const char *const *allowed, s
     for (size_t i = 0; i < n; i++)
         if (cdz_slice_is(origin, allowed[i])) return true;
     return false;
+}
+
+bool cdz_serve_origin_is_own(cdz_slice origin, cdz_slice host)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        const size_t n = strlen(schemes[i]);
+        if (host.at && host.len && origin.len == n + host.len &&
+            memcmp(origin.at, schemes[i], n) == 0 &&
+            strncasecmp(origin.at + n, host.at, host.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool cdz_serve_host_is_address(cdz_slice host)
+{
+    char text[64];
+    struct in6_addr bytes;
+    if (!host.at || !host.len) return false;
+    cdz_slice name = bare(host);
+    const bool six = name.len > 2 && name.at[0] == '[' && name.at[name.len - 1] == ']';
+    if (six) name.at++, name.len -= 2;
+    if (name.len >= sizeof text) return false;
+    snprintf(text, sizeof text, "%.*s", (int)name.len, name.at);
+    return inet_pton(six ? AF_INET6 : AF_INET, text, &bytes) == 1;
 }

@@ -23,5 +23,9 @@ bool cdz_keys_open(const cdz_api_keys *keys, cdz_slice authorization);
 bool cdz_serve_host_is_local(cdz_slice host, const char *const *allowed, size_t n);
 /* Whether an Origin is one of `allowed`, byte for byte. */
 bool cdz_serve_origin_is_allowed(cdz_slice origin, const char *const *allowed, size_t n);
+/* Whether it is an origin of this Host: http or https, its name and port. */
+bool cdz_serve_origin_is_own(cdz_slice origin, cdz_slice host);
+/* Whether a Host is an address in numbers. */
+bool cdz_serve_host_is_address(cdz_slice host);
 
 #endif

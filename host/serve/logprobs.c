@@ -1,13 +1,12 @@
 /* logprobs.c - log-probabilities of what was read and written, under the model's own logits.
  *
- * The sequence is scored as a text once it is whole: those are the bits that its tokens had when they were chosen, whatever
- * decode loop chose them. */
+ * They come with the tokens' events, from the decode loops that keep them. Otherwise the sequence is scored as a text once it
+ * is whole: those are the same bits, whatever decode loop chose its tokens. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "serve/exchange.h"
 
 /* One place of the sequence. */
@@ -28,32 +27,30 @@ static void put_value(cdz_buf *out, float value)
         cdz_buf_puts(out, "-9999.0");
 }
 
-/* A token's text, and whether the answer's text has it: special tokens it has not. */
-static char *text_of(const cdz_http_exchange *e, int32_t id, size_t *len, bool *shown)
+/* A token's bytes as an answer shows them. */
+static char *bytes_of(const cdz_http_exchange *e, int32_t id, size_t *len, bool *shown)
 {
-    char *text = NULL, *plain = NULL;
-    const cdz_model *model = e->serve->options.model;
-    *len = 0;
-    *shown = false;
-    if (cdz_token_text(model, id, &text, len, NULL) != CDZ_OK) return NULL;
-    *shown = cdz_detokenize(model, &id, 1, true, &plain, NULL) == CDZ_OK && (*plain || !*len);
-    /* A blank may be taken off what stands alone; a special token leaves nothing at all. */
-    if (!*shown && *len && strspn(text, " ") == *len) *shown = true;
-    cdz_free(plain);
-    return text;
+    return cdz_trail_bytes(e->served->model, id, false, len, shown);
+}
+
+/* Characters that begin in these bytes. */
+static size_t n_characters(const char *bytes, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) n += ((unsigned char)bytes[i] & 0xC0u) != 0x80u;
+    return n;
 }
 
 static void put_token(const cdz_http_exchange *e, int32_t id, cdz_buf *out)
 {
-    size_t len;
-    bool shown;
-    char spelt[32];
+    size_t len = 0;
+    char spelt[32], *text = NULL;
     if (e->ask.ids_as_text) {
         snprintf(spelt, sizeof spelt, "\"token_id:%d\"", (int)id);
         cdz_buf_puts(out, spelt);
         return;
     }
-    char *text = text_of(e, id, &len, &shown);
+    out->failed |= cdz_token_text(e->served->model, id, &text, &len, NULL) != CDZ_OK;
     cdz_json_write_string(out, text ? text : "", len);
     cdz_free(text);
 }
@@ -82,6 +79,7 @@ static void put_dictionary(const cdz_http_exchange *e, const place *p, cdz_buf *
         cdz_buf *name = &names[n_names];
         bool twice = false;
         put_token(e, i < n ? p->top_ids[i] : p->id, name);
+        out->failed |= name->failed;
         for (uint32_t k = 0; k < n_names && name->data; k++)
             twice |= strcmp(names[k].data, name->data) == 0;
         if (!twice && name->data) {
@@ -101,7 +99,8 @@ static void put_entry(const cdz_http_exchange *e, int32_t id, float value, cdz_b
 {
     size_t len;
     bool shown;
-    char *text = text_of(e, id, &len, &shown);
+    char *text = bytes_of(e, id, &len, &shown);
+    if (!text) out->failed = true;
     cdz_buf_puts(out, "{\"token\":");
     put_token(e, id, out);
     cdz_buf_puts(out, ",\"logprob\":");
@@ -113,9 +112,8 @@ static void put_entry(const cdz_http_exchange *e, int32_t id, float value, cdz_b
     cdz_free(text);
 }
 
-static void put_chat(const cdz_http_exchange *e, const place *places, size_t n, cdz_buf *out)
+static void put_entries(const cdz_http_exchange *e, const place *places, size_t n, cdz_buf *out)
 {
-    cdz_buf_puts(out, "{\"content\":[");
     for (size_t i = 0; i < n; i++) {
         cdz_buf_puts(out, i ? "," : "");
         put_entry(e, places[i].id, places[i].value, out);
@@ -127,12 +125,12 @@ static void put_chat(const cdz_http_exchange *e, const place *places, size_t n, 
         }
         cdz_buf_puts(out, "]}");
     }
-    cdz_buf_puts(out, "],\"refusal\":null}");
 }
 
-static void put_completion(const cdz_http_exchange *e, const place *places, size_t n, cdz_buf *out)
+/* offset: characters in front of the first, and then of what follows. */
+static void put_completion(const cdz_http_exchange *e, const place *places, size_t n,
+                           size_t *offset, cdz_buf *out)
 {
-    size_t offset = 0;
     cdz_buf_puts(out, "{\"tokens\":[");
     for (size_t i = 0; i < n; i++) {
         cdz_buf_puts(out, i ? "," : "");
@@ -158,39 +156,35 @@ static void put_completion(const cdz_http_exchange *e, const place *places, size
     for (size_t i = 0; i < n; i++) {
         size_t len;
         bool shown;
-        char *text = text_of(e, places[i].id, &len, &shown);
-        cdz_buf_printf(out, "%s%zu", i ? "," : "", offset);
-        if (shown) offset += cdz_utf8_count(text ? text : "", len);
+        char *text = bytes_of(e, places[i].id, &len, &shown);
+        if (!text) out->failed = true;
+        cdz_buf_printf(out, "%s%zu", i ? "," : "", *offset);
+        if (shown && text) *offset += n_characters(text, len);
         cdz_free(text);
     }
     cdz_buf_puts(out, "]}");
 }
 
-/* Without the tokens that begin behind the answer's end: a stop string has cut them off. */
-static size_t kept(const cdz_http_exchange *e, const int32_t *ids, size_t n, size_t cut)
+static void put_places(const cdz_http_exchange *e, const place *places, size_t n, size_t *offset,
+                       cdz_buf *out)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t len;
-        bool shown;
-        char *text = text_of(e, ids[i], &len, &shown);
-        cdz_free(text);
-        if (shown && len && at >= cut) return i;
-        at += shown ? len : 0;
+    if (!e->ask.chat) {
+        put_completion(e, places, n, offset, out);
+    } else if (e->streaming) {
+        put_entries(e, places, n, out);
+    } else {
+        cdz_buf_puts(out, "{\"content\":[");
+        put_entries(e, places, n, out);
+        cdz_buf_puts(out, "],\"refusal\":null}");
     }
-    return n;
 }
 
 static void write_document(cdz_buf *out, const cdz_ask_prompt *prompt, const int32_t *ids, size_t n,
                            uint32_t top)
 {
-    cdz_buf_puts(out, "{\"mode\": \"score\", \"prompt_ids\": [[");
-    for (size_t i = 0; i < prompt->n; i++)
-        cdz_buf_printf(out, "%s%d", i ? "," : "", (int)prompt->ids[i]);
-    for (size_t i = 0; i < n; i++) cdz_buf_printf(out, ",%d", (int)ids[i]);
-    cdz_buf_puts(out, "]], \"attention_mask\": [[");
-    for (size_t i = 0; i < prompt->n + n; i++) cdz_buf_puts(out, i ? ",1" : "1");
-    cdz_buf_puts(out, "]], \"kwargs\": {");
+    cdz_buf_puts(out, "{\"mode\": \"score\", ");
+    cdz_ask_write_prompt(out, prompt, ids, n);
+    cdz_buf_puts(out, ", \"kwargs\": {");
     if (top) cdz_buf_printf(out, "\"output_scores_top\": %u", top);
     cdz_buf_puts(out, "}}");
 }
@@ -210,31 +204,111 @@ static void fill(const cdz_result *result, size_t from, size_t n, place *out)
     }
 }
 
-bool cdz_serve_answer_logprobs(cdz_http_exchange *e, size_t prompt, const int32_t *ids, size_t n,
-                               size_t cut, cdz_buf *out, cdz_serve_fault *fault)
+/* n of a trail's tokens from `from` on, as their events told them. */
+static void fill_told(const cdz_trail *trail, size_t from, size_t n, place *out)
 {
-    const cdz_ask_prompt *p = &e->ask.prompts[prompt];
-    const size_t left = e->ask.echo ? p->n + n : n;
-    const size_t from = e->ask.echo ? 0 : p->n;
-    const size_t shown = e->ask.echo ? p->n + kept(e, ids, n, cut) : kept(e, ids, n, cut);
+    for (size_t i = 0; i < n; i++) {
+        const size_t top = (from + i) * trail->top;
+        out[i] = (place){.id = trail->at[from + i].id,
+                         .known = true,
+                         .value = trail->at[from + i].value,
+                         .n_top = trail->top};
+        if (!trail->top) continue;
+        out[i].top_ids = trail->leaders + top;
+        out[i].top = trail->leader_values + top;
+    }
+}
+
+/* The places of a text that is scored once more. They point into *scored, which is to be freed after them. */
+static bool fill_scored(cdz_http_exchange *e, const cdz_ask_prompt *p, const int32_t *ids, size_t n,
+                        bool echo, place *out, cdz_result **scored)
+{
     cdz_error err = {0};
-    cdz_result *result = NULL;
     cdz_buf json = {0};
-    place *places = calloc(left + 1, sizeof *places);
     write_document(&json, p, ids, n, e->ask.top);
     const cdz_request request = {
-        .size = sizeof request, .model = e->serve->options.model, .json = json.data};
-    cdz_status status = !places || json.failed
-                            ? cdz_err(&err, CDZ_E_NOMEM, "out of memory for log-probabilities")
-                            : cdz_generate(e->serve->options.runtime, &request, &result, &err);
-    if (status == CDZ_OK) {
-        fill(result, from, left, places);
-        (e->ask.chat ? put_chat : put_completion)(e, places, shown, out);
-    } else {
-        cdz_serve_fault_of(fault, "logprobs", &err);
-    }
-    cdz_result_free(result);
+        .size = sizeof request, .model = e->served->model, .json = json.data};
+    const cdz_status status =
+        json.failed ? cdz_err(&err, CDZ_E_NOMEM, "out of memory for log-probabilities")
+                    : cdz_generate(e->serve->options.runtime, &request, scored, &err);
+    if (status == CDZ_OK)
+        fill(*scored, echo ? 0 : p->n, echo ? p->n + n : n, out);
+    else
+        cdz_serve_fault_of(&e->fault, "logprobs", &err);
     cdz_buf_free(&json);
-    free(places);
     return status == CDZ_OK;
+}
+
+void cdz_serve_next_logprobs(const cdz_http_exchange *e, cdz_trail *trail, size_t to, cdz_buf *out)
+{
+    const size_t n = to - trail->told;
+    place *places = n ? calloc(n, sizeof *places) : NULL;
+    if (places) {
+        fill_told(trail, trail->told, n, places);
+        put_places(e, places, n, &trail->characters, out);
+        trail->told = to;
+    }
+    out->failed |= n && !places;
+    free(places);
+}
+
+/* The ids of a row that has ended, whether or not events told of all of them. */
+static size_t follow_to_end(const cdz_http_exchange *e, cdz_trail *trail, const int32_t *ids,
+                            uint32_t n)
+{
+    const uint32_t from = trail->n < n ? (uint32_t)trail->n : n;
+    const cdz_event rest = {.ids = ids + from, .n_ids = n - from};
+    if (from < n) cdz_trail_add(trail, e->served->model, e->ask.special, &rest, NULL);
+    return trail->n;
+}
+
+/* Tokens of a row beside its prompt, from the first that no event has. */
+static bool put_rest(cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row,
+                     cdz_trail *trail, size_t kept, cdz_buf *out)
+{
+    uint32_t n = 0;
+    cdz_result *scored = NULL;
+    const bool echo = e->ask.echo && !e->streaming;
+    const cdz_ask_prompt *p = &e->ask.prompts[run->prompt];
+    const int32_t *ids = run->result ? cdz_result_ids(run->result, row, &n) : NULL;
+    const size_t before = echo ? p->n : 0, first = trail ? trail->told : 0;
+    place *places = calloc(before + n + 1, sizeof *places);
+    const bool good = places && fill_scored(e, p, ids, n, echo, places, &scored);
+    size_t offset = trail ? trail->characters : 0;
+    if (good) put_places(e, places + first, before + kept - first, &offset, out);
+    free(places);
+    cdz_result_free(scored);
+    return good;
+}
+
+bool cdz_serve_answer_logprobs(cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row,
+                               size_t cut, cdz_buf *out)
+{
+    uint32_t n = 0;
+    cdz_trail *trail = run->trails ? &run->trails[row] : NULL;
+    const int32_t *ids = run->result ? cdz_result_ids(run->result, row, &n) : NULL;
+    size_t kept = trail && ids ? follow_to_end(e, trail, ids, n) : 0;
+    if (trail && trail->failed) return false;
+    if (trail && cut != SIZE_MAX) kept = cdz_trail_kept(trail, cut);
+    if (trail && kept < trail->told) kept = trail->told;
+    if (e->streaming && (!trail || kept == trail->told)) return true;
+    if ((e->ask.echo && !e->streaming) || !trail || trail->unknown)
+        return put_rest(e, run, row, trail, kept, out);
+    if (kept)
+        cdz_serve_next_logprobs(e, trail, kept, out);
+    else
+        put_places(e, NULL, 0, &trail->characters, out);
+    return !out->failed;
+}
+
+bool cdz_serve_echo_logprobs(cdz_http_exchange *e, size_t prompt, cdz_buf *out)
+{
+    cdz_result *scored = NULL;
+    cdz_ask_prompt *p = &e->ask.prompts[prompt];
+    place *places = calloc(p->n + 1, sizeof *places);
+    const bool good = places && fill_scored(e, p, NULL, 0, true, places, &scored);
+    if (good) put_places(e, places, p->n, &p->characters, out);
+    free(places);
+    cdz_result_free(scored);
+    return good && !out->failed;
 }

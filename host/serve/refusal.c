@@ -21,18 +21,20 @@ static const char *reason_of(int status)
     }
 }
 
-void cdz_refusal_write(cdz_buf *out, int status, const char *why)
+void cdz_refusal_write(cdz_buf *out, int status, const char *why, const char *request_id)
 {
     cdz_buf body = {0};
     cdz_buf_puts(&body, "{\"error\": {\"message\": ");
     cdz_json_write_string(&body, why, strlen(why));
     cdz_buf_printf(&body, ", \"type\": \"%s\", \"param\": null, \"code\": null}}\n",
                    status >= 500 && status != 505 ? "unavailable_error" : "invalid_request_error");
-    cdz_buf_printf(out,
-                   "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
-                   "Connection: close\r\n%s%s\r\n",
-                   status, reason_of(status), body.len, status == 503 ? "Retry-After: 1\r\n" : "",
-                   status == 405 ? "Allow: GET, HEAD, POST, OPTIONS\r\n" : "");
+    cdz_buf_printf(
+        out,
+        "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+        "X-Request-Id: %s\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+        "Connection: close\r\n%s%s\r\n",
+        status, reason_of(status), body.len, request_id, status == 503 ? "Retry-After: 1\r\n" : "",
+        status == 405 ? "Allow: GET, HEAD, POST, OPTIONS\r\n" : "");
     cdz_buf_add(out, body.data, body.len);
     cdz_buf_free(&body);
 }

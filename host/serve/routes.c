@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "serve/exchange.h"
+#include "serve/page.h"
+#include "serve/process.h"
 
-static void reply_json(cdz_http_exchange *e, cdz_buf *text)
+/* Takes the text over. */
+static void reply(cdz_http_exchange *e, const char *type, cdz_buf *text)
 {
     cdz_mutex_lock(&e->lock);
     cdz_buf_free(&e->out);
@@ -15,11 +17,16 @@ static void reply_json(cdz_http_exchange *e, cdz_buf *text)
     const bool failed = e->out.failed;
     cdz_mutex_unlock(&e->lock);
     if (!failed) {
-        cdz_serve_exchange_reply(e, 200, "application/json");
+        cdz_serve_exchange_reply(e, 200, type);
         return;
     }
     cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the answer");
     cdz_serve_exchange_refuse(e);
+}
+
+static void reply_json(cdz_http_exchange *e, cdz_buf *text)
+{
+    reply(e, "application/json", text);
 }
 
 /* --- state ------------------------------------------------------------------------------------------------------ */
@@ -28,7 +35,8 @@ static void health(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     if (atomic_load(&e->serve->stuck)) {
-        cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "the engine has stood still for 30 s");
+        cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "the engine has stood still for %d s",
+                            CDZ_SERVE_WATCH_PATIENCE_S);
         cdz_serve_exchange_refuse(e);
         return;
     }
@@ -36,18 +44,23 @@ static void health(cdz_http_exchange *e)
     reply_json(e, &text);
 }
 
-static bool is_full(const cdz_serve *serve)
+/* Which limit of the queue has been reached; CDZ_N_REFUSED: none. */
+static cdz_metric_refusal full_of(const cdz_serve *serve)
 {
     cdz_stats stats = {.size = sizeof stats};
-    if (!serve->options.most_waiting) return false;
+    const unsigned most = atomic_load(&serve->most_waiting);
+    const unsigned most_tokens = atomic_load(&serve->most_waiting_tokens);
+    if (most_tokens && atomic_load(&serve->waiting_tokens) >= most_tokens)
+        return CDZ_REFUSED_TOKENS;
+    if (!most) return CDZ_N_REFUSED;
     cdz_get_stats(serve->options.runtime, &stats);
-    return stats.n_pending >= serve->options.most_waiting;
+    return stats.n_pending >= most ? CDZ_REFUSED_QUEUE : CDZ_N_REFUSED;
 }
 
 static void ready(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
-    if (atomic_load(&e->serve->draining) || is_full(e->serve)) {
+    if (atomic_load(&e->serve->draining) || full_of(e->serve) != CDZ_N_REFUSED) {
         cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "%s",
                             atomic_load(&e->serve->draining) ? "the server is stopping"
                                                              : "the queue is full");
@@ -58,51 +71,64 @@ static void ready(cdz_http_exchange *e)
     reply_json(e, &text);
 }
 
+/* What the engine counts. */
+static void put_engine(cdz_serve *serve, const char *model, cdz_buf *out)
+{
+    cdz_stats stats = {.size = sizeof stats};
+    cdz_get_stats(serve->options.runtime, &stats);
+    const double limit = (double)stats.kv_bytes_limit;
+    cdz_metrics_put(out, "num_requests_running", "gauge", "requests that decode", model,
+                    (double)stats.n_running);
+    cdz_metrics_put(out, "num_requests_waiting", "gauge", "requests that wait", model,
+                    (double)stats.n_pending);
+    cdz_metrics_put(out, "kv_cache_usage_perc", "gauge",
+                    "KV memory that requests hold or were promised, of 1", model,
+                    limit > 0 ? (double)stats.kv_bytes_held / limit : 0);
+    cdz_metrics_put(out, "kv_blocks_used", "gauge", "KV blocks in use", model,
+                    (double)stats.kv_blocks_used);
+    cdz_metrics_put(out, "kv_blocks_cached", "gauge", "KV blocks kept for prompts to come", model,
+                    (double)stats.kv_blocks_cached);
+    cdz_metrics_put(out, "prefix_cache_queries_total", "counter",
+                    "tokens of prompts that were looked for in the prefix cache", model,
+                    (double)stats.n_prefix_queries);
+    cdz_metrics_put(out, "prefix_cache_hits_total", "counter",
+                    "tokens of prompts that were found in it", model, (double)stats.n_prefix_hits);
+    cdz_metrics_put(out, "num_preemptions_total", "counter",
+                    "requests that gave their KV blocks to an older one", model,
+                    (double)stats.n_preemptions);
+    cdz_metrics_put(out, "iterations_total", "counter", "passes through the model", model,
+                    (double)stats.n_passes);
+    cdz_metrics_put_powers(out, "iteration_tokens_total", "positions in each of those passes",
+                           model, stats.n_passes_to, CDZ_STATS_PASSES, (double)stats.n_pass_rows);
+    cdz_metrics_put(out, "spec_decode_num_draft_tokens_total", "counter",
+                    "tokens that drafters proposed", model, (double)stats.n_drafted);
+    cdz_metrics_put(out, "spec_decode_num_accepted_tokens_total", "counter",
+                    "of those: tokens that were right", model, (double)stats.n_accepted);
+}
+
 static void metrics(cdz_http_exchange *e)
 {
     cdz_serve *serve = e->serve;
-    const char *model = serve->options.model_id;
-    cdz_stats stats = {.size = sizeof stats};
+    char model[128];
     cdz_buf text = {0};
-    cdz_get_stats(serve->options.runtime, &stats);
-    cdz_metrics_put(&text, "num_requests_running", "gauge", "requests that decode", model,
-                    (double)stats.n_running);
-    cdz_metrics_put(&text, "num_requests_waiting", "gauge", "requests that wait", model,
-                    (double)stats.n_pending);
-    cdz_metrics_put(&text, "kv_blocks_used", "gauge", "KV blocks in use", model,
-                    (double)stats.kv_blocks_used);
-    cdz_metrics_put(&text, "iterations_total", "counter", "passes through the model", model,
-                    (double)stats.n_passes);
-    cdz_metrics_put(&text, "iteration_tokens_total", "counter", "positions in those passes", model,
-                    (double)stats.n_pass_rows);
+    cdz_served_first_id(serve, model, sizeof model);
+    put_engine(serve, model, &text);
+    cdz_metrics_put(&text, "num_prompt_tokens_waiting", "gauge", "tokens of prompts that wait",
+                    model, (double)atomic_load(&serve->waiting_tokens));
     cdz_metrics_put(&text, "connections", "gauge", "open connections", model,
                     (double)cdz_door_n_guests(serve->door));
     cdz_metrics_write(&serve->metrics, model, &text);
-    cdz_mutex_lock(&e->lock);
-    cdz_buf_free(&e->out);
-    e->out = text;
-    cdz_mutex_unlock(&e->lock);
-    cdz_serve_exchange_reply(e, 200, "text/plain; version=0.0.4; charset=utf-8");
+    cdz_process_write(&text);
+    reply(e, "text/plain; version=0.0.4; charset=utf-8", &text);
 }
 
 /* --- what there is ------------------------------------------------------------------------------------------------ */
-
-static void put_card(const cdz_serve *serve, cdz_buf *out)
-{
-    const char *id = serve->options.model_id;
-    cdz_buf_puts(out, "{\"id\":");
-    cdz_json_write_string(out, id, strlen(id));
-    cdz_buf_printf(out,
-                   ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"cadenza\","
-                   "\"max_model_len\":%u}",
-                   (long long)serve->created, cdz_model_context(serve->options.model));
-}
 
 static void models(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     cdz_buf_puts(&text, "{\"object\":\"list\",\"data\":[");
-    put_card(e->serve, &text);
+    cdz_served_put_all(e->serve, &text);
     cdz_buf_puts(&text, "]}");
     reply_json(e, &text);
 }
@@ -111,8 +137,7 @@ static void one_model(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     const char *id = e->path + strlen(e->route->path);
-    if (strcmp(id, e->serve->options.model_id) == 0) {
-        put_card(e->serve, &text);
+    if (cdz_served_put_one(e->serve, id, &text)) {
         reply_json(e, &text);
         return;
     }
@@ -139,38 +164,36 @@ static void plugins(cdz_http_exchange *e)
 
 static void pipelines(cdz_http_exchange *e)
 {
-    const cdz_serve *serve = e->serve;
+    cdz_serve *serve = e->serve;
     cdz_buf text = {0};
+    const char *comma = "";
     cdz_buf_puts(&text, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < serve->n_pipelines; i++) {
-        cdz_buf_puts(&text, i ? ",{\"id\":" : "{\"id\":");
-        cdz_json_write_string(&text, serve->pipelines[i].name, strlen(serve->pipelines[i].name));
+    cdz_mutex_lock(&serve->folder_lock);
+    for (const struct cdz_pipeline_file *p = serve->pipelines; p; p = p->next) {
+        if (!p->listed) continue;
+        cdz_buf_printf(&text, "%s{\"id\":", comma);
+        cdz_json_write_string(&text, p->name, strlen(p->name));
         cdz_buf_printf(&text, ",\"object\":\"pipeline\",\"generation\":%llu}",
-                       (unsigned long long)cdz_pipeline_generation(serve->pipelines[i].pipeline));
+                       (unsigned long long)cdz_pipeline_generation(p->pipeline));
+        comma = ",";
     }
+    cdz_mutex_unlock(&serve->folder_lock);
     cdz_buf_puts(&text, "]}");
     reply_json(e, &text);
 }
 
 /* --- reading small bodies --------------------------------------------------------------------------------------- */
 
+/* A body, which may be absent. */
 static bool read_body(cdz_http_exchange *e, cdz_arena *arena, cdz_json *out)
 {
-    static const cdz_json_limits limits = {.depth = 128, .nodes = 4 << 20};
-    static const cdz_json none = {.type = CDZ_JSON_OBJECT};
-    cdz_error err = {0};
-    *out = none;
-    if (e->body.len &&
-        cdz_json_parse(e->body.data, e->body.len, "body", &limits, arena, out, &err) != CDZ_OK)
-        return cdz_serve_fault_set(&e->fault, 400, NULL, NULL, "%s", err.text);
-    if (out->type == CDZ_JSON_OBJECT) return true;
-    return cdz_serve_fault_set(&e->fault, 400, NULL, NULL,
-                               "the body must be a JSON object, found %s", cdz_json_type_name(out));
+    *out = (cdz_json){.type = CDZ_JSON_OBJECT};
+    return !e->body.len || cdz_ask_parse(e->body.data, e->body.len, arena, out, &e->fault);
 }
 
 /* A worker's endpoint: reads the body, answers, lets go. */
-static void with_body(cdz_http_exchange *e,
-                      bool (*answer)(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out))
+void cdz_serve_with_body(cdz_http_exchange *e,
+                         bool (*answer)(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out))
 {
     cdz_arena arena = {0};
     cdz_json body;
@@ -185,46 +208,53 @@ static void with_body(cdz_http_exchange *e,
     cdz_serve_exchange_release(e);
 }
 
+/* Of all: the settings too, and files of pipelines that are new. */
+static cdz_status reload_all(cdz_serve *serve, cdz_error *err)
+{
+    if (serve->options.reread) return serve->options.reread(serve->options.user, err);
+    cdz_mutex_lock(&serve->change_lock);
+    const cdz_status status = cdz_serve_read_folder(serve, serve->rules->is.pipelines, err);
+    cdz_mutex_unlock(&serve->change_lock);
+    return status;
+}
+
 static bool reload_pipelines(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 {
     cdz_serve *serve = e->serve;
     const cdz_json *name = cdz_ask_field(body, "pipeline");
-    size_t found = 0;
+    bool found = true;
+    cdz_error err = {0};
     if (name && name->type != CDZ_JSON_STRING)
         return cdz_serve_fault_set(&e->fault, 400, "pipeline", NULL, "'pipeline' must be a string");
-    for (size_t i = 0; i < serve->n_pipelines; i++) {
-        cdz_error err = {0};
-        if (name && !cdz_json_eq(name, serve->pipelines[i].name)) continue;
-        found++;
-        if (cdz_pipeline_reload(serve->pipelines[i].pipeline, serve->options.model, &err) != CDZ_OK)
-            return cdz_serve_fault_set(&e->fault, 400, "pipeline", NULL, "%s", err.text);
-    }
-    if (name && !found)
+    const cdz_status status = name ? cdz_serve_reload_pipeline(serve, name->string, &found, &err)
+                                   : reload_all(serve, &err);
+    if (status != CDZ_OK)
+        return cdz_serve_fault_set(&e->fault, 400, name ? "pipeline" : NULL, NULL, "%s", err.text);
+    if (!found)
         return cdz_serve_fault_set(&e->fault, 404, "pipeline", NULL,
                                    "there is no pipeline '%.80s' here", name->string);
-    cdz_buf_printf(out, "{\"object\":\"list\",\"reloaded\":%zu}", found);
+    cdz_buf_puts(out, "{\"object\":\"list\",\"reloaded\":true}");
     return true;
 }
 
 static void reload(cdz_http_exchange *e)
 {
-    with_body(e, reload_pipelines);
+    cdz_serve_with_body(e, reload_pipelines);
 }
 
-static bool tokenize_text(cdz_http_exchange *e, const cdz_json *body, int32_t **ids, size_t *n)
+bool cdz_serve_tokenize(cdz_http_exchange *e, const cdz_json *body, int32_t **ids, size_t *n)
 {
     const cdz_json *text = cdz_ask_field(body, "prompt");
     bool special;
     cdz_error err = {0};
     if (!text) text = cdz_ask_field(body, "content");
     if (cdz_ask_field(body, "messages"))
-        return cdz_ask_messages(&e->serve->world, body, ids, n, &e->fault);
+        return cdz_ask_messages(&e->served->world, body, ids, n, &e->fault);
     if (!cdz_json_is(text, CDZ_JSON_STRING))
         return cdz_serve_fault_set(&e->fault, 400, "prompt", NULL,
                                    "expected 'prompt' (a string) or 'messages'");
     if (!cdz_ask_bool(body, "add_special_tokens", true, &special, &e->fault)) return false;
-    if (cdz_tokenize(e->serve->options.model, text->string, text->len, special, ids, n, &err) ==
-        CDZ_OK)
+    if (cdz_tokenize(e->served->model, text->string, text->len, special, ids, n, &err) == CDZ_OK)
         return true;
     return cdz_serve_fault_of(&e->fault, "prompt", &err);
 }
@@ -233,18 +263,18 @@ static bool put_tokens(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 {
     int32_t *ids = NULL;
     size_t n = 0;
-    if (!tokenize_text(e, body, &ids, &n)) return false;
+    if (!cdz_serve_tokenize(e, body, &ids, &n)) return false;
     cdz_buf_puts(out, "{\"tokens\":[");
-    for (size_t i = 0; i < n; i++) cdz_buf_printf(out, "%s%d", i ? "," : "", (int)ids[i]);
+    cdz_ask_write_ids(out, ids, n);
     cdz_buf_printf(out, "],\"count\":%zu,\"max_model_len\":%u}", n,
-                   cdz_model_context(e->serve->options.model));
+                   cdz_model_context(e->served->model));
     cdz_free(ids);
     return true;
 }
 
 static void tokenize(cdz_http_exchange *e)
 {
-    with_body(e, put_tokens);
+    cdz_serve_with_body(e, put_tokens);
 }
 
 static bool put_detokenized(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
@@ -256,8 +286,8 @@ static bool put_detokenized(cdz_http_exchange *e, const cdz_json *body, cdz_buf 
     cdz_error err = {0};
     if (!cdz_json_is(tokens, CDZ_JSON_ARRAY))
         return cdz_serve_fault_set(&e->fault, 400, "tokens", NULL, "'tokens' must be a list of ids");
-    if (!cdz_ask_ids(&e->serve->world, tokens, "tokens", &ids, &n, &e->fault)) return false;
-    const cdz_status status = cdz_detokenize(e->serve->options.model, ids, n, false, &text, &err);
+    if (!cdz_ask_ids(&e->served->world, tokens, "tokens", &ids, &n, &e->fault)) return false;
+    const cdz_status status = cdz_detokenize(e->served->model, ids, n, false, &text, &err);
     free(ids);
     if (status != CDZ_OK) return cdz_serve_fault_of(&e->fault, "tokens", &err);
     cdz_buf_puts(out, "{\"prompt\":");
@@ -271,64 +301,92 @@ static bool put_detokenized(cdz_http_exchange *e, const cdz_json *body, cdz_buf 
 
 static void detokenize(cdz_http_exchange *e)
 {
-    with_body(e, put_detokenized);
+    cdz_serve_with_body(e, put_detokenized);
+}
+
+static bool put_tokenizer_info(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
+{
+    char *json = cdz_tokenizer_info_json(e->served->model);
+    (void)body;
+    cdz_buf_puts(out, json ? json : "{}");
+    cdz_free(json);
+    return true;
 }
 
 static void tokenizer_info(cdz_http_exchange *e)
 {
-    cdz_buf text = {0};
-    char *json = cdz_tokenizer_info_json(e->serve->options.model);
-    cdz_buf_puts(&text, json ? json : "{}");
-    cdz_free(json);
-    reply_json(e, &text);
+    cdz_serve_with_body(e, put_tokenizer_info);
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 /* Of one path several methods; a path whose `rest` is set stands after those that it begins. */
 static const cdz_serve_route routes[] = {
-    {"/health", false, false, true, false, health},
-    {"/ready", false, false, true, false, ready},
-    {"/metrics", false, false, false, false, metrics},
-    {"/v1/models", false, false, false, false, models},
-    {"/v1/models/", false, true, false, false, one_model},
-    {"/v1/plugins", false, false, false, true, plugins},
-    {"/v1/pipelines", false, false, false, false, pipelines},
-    {"/v1/pipelines/reload", true, false, false, true, reload},
-    {"/v1/completions", true, false, false, true, cdz_complete},
-    {"/v1/chat/completions", true, false, false, true, cdz_complete},
-    {"/tokenize", true, false, false, true, tokenize},
-    {"/detokenize", true, false, false, true, detokenize},
-    {"/tokenizer_info", false, false, false, false, tokenizer_info},
+    {"/", CDZ_ROUTE_GET, false, true, false, false, cdz_serve_page},
+    {"/health", CDZ_ROUTE_GET, false, true, false, false, health},
+    {"/ready", CDZ_ROUTE_GET, false, true, false, false, ready},
+    {"/metrics", CDZ_ROUTE_GET, false, false, false, false, metrics},
+    {"/v1/models", CDZ_ROUTE_GET, false, false, false, false, models},
+    {"/v1/models/", CDZ_ROUTE_GET, true, false, false, false, one_model},
+    {"/v1/plugins", CDZ_ROUTE_GET, false, false, true, false, plugins},
+    {"/v1/pipelines", CDZ_ROUTE_GET, false, false, false, false, pipelines},
+    {"/v1/pipelines/reload", CDZ_ROUTE_POST, false, false, true, false, reload},
+    {"/v1/completions", CDZ_ROUTE_POST, false, false, true, true, cdz_complete},
+    {"/v1/chat/completions", CDZ_ROUTE_POST, false, false, true, true, cdz_complete},
+    {"/v1/responses", CDZ_ROUTE_POST, false, false, true, true, cdz_complete},
+    {"/tokenize", CDZ_ROUTE_POST, false, false, true, true, tokenize},
+    {"/detokenize", CDZ_ROUTE_POST, false, false, true, true, detokenize},
+    {"/tokenizer_info", CDZ_ROUTE_GET, false, false, true, true, tokenizer_info},
+    {"/v1/kv", CDZ_ROUTE_GET, false, false, true, false, cdz_serve_saved_list},
+    {"/v1/kv/", CDZ_ROUTE_PUT, true, false, true, true, cdz_serve_saved_put},
+    {"/v1/kv/", CDZ_ROUTE_DELETE, true, false, true, false, cdz_serve_saved_delete},
 };
 
-static const cdz_serve_route *route_of(const char *path)
+static const char *const method_names[] = {
+    [CDZ_ROUTE_GET] = "GET",
+    [CDZ_ROUTE_POST] = "POST",
+    [CDZ_ROUTE_PUT] = "PUT",
+    [CDZ_ROUTE_DELETE] = "DELETE",
+};
+
+static bool is_at(const cdz_serve_route *route, const char *path)
 {
+    const size_t n = strlen(route->path);
+    return route->rest ? strncmp(path, route->path, n) == 0 && path[n]
+                       : strcmp(path, route->path) == 0;
+}
+
+static bool takes(const cdz_serve_route *route, const char *method)
+{
+    return strcmp(method, method_names[route->method]) == 0 ||
+           (route->method == CDZ_ROUTE_GET && strcmp(method, "HEAD") == 0);
+}
+
+/* The one that takes the method; else the first of the path, or NULL. */
+static const cdz_serve_route *route_of(const char *path, const char *method)
+{
+    const cdz_serve_route *first = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        const size_t n = strlen(routes[i].path);
-        if (routes[i].rest ? strncmp(path, routes[i].path, n) == 0 && path[n]
-                           : strcmp(path, routes[i].path) == 0)
-            return &routes[i];
+        const cdz_serve_route *route = &routes[i];
+        if (!is_at(route, path) || (first && strcmp(first->path, route->path) != 0)) continue;
+        if (takes(route, method)) return route;
+        if (!first) first = route;
     }
-    return NULL;
+    return first;
+}
+
+const char *cdz_serve_route_allows(const cdz_http_exchange *e)
+{
+    static const char *const allows[] = {
+        [CDZ_ROUTE_GET] = "GET, HEAD, OPTIONS",
+        [CDZ_ROUTE_POST] = "POST, OPTIONS",
+        [CDZ_ROUTE_PUT] = "PUT, DELETE, OPTIONS",
+        [CDZ_ROUTE_DELETE] = "PUT, DELETE, OPTIONS",
+    };
+    return e->route ? allows[e->route->method] : "GET, HEAD, POST, PUT, DELETE, OPTIONS";
 }
 
 /* --- who may ---------------------------------------------------------------------------------------------------- */
-
-static void take_request_id(cdz_http_exchange *e, cdz_slice id)
-{
-    static const char allowed[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    unsigned char random[12] = {0};
-    if (id.at && id.len && id.len < sizeof e->request_id) {
-        memcpy(e->request_id, id.at, id.len);
-        e->request_id[id.len] = '\0';
-        if (strspn(e->request_id, allowed) == id.len) return;
-    }
-    if (getrandom(random, sizeof random, 0) < 0) random[0] = 1;
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(e->request_id + 2 * i, 3, "%02x", random[i]);
-}
 
 static bool is_json(cdz_slice type)
 {
@@ -339,14 +397,26 @@ static bool is_json(cdz_slice type)
     return type.len == n || type.at[n] == ';' || type.at[n] == ' ';
 }
 
+/* Of the page at /, asked by the name that the server has. A name that anybody may have pointed here says nothing: then it
+ * takes a key, which a page of somebody else's does not know. */
+static bool is_own_page(const cdz_http_exchange *e, const struct cdz_http_seen *head)
+{
+    const cdz_serve_rules *o = &e->serve->rules->is;
+    cdz_assert_holds(&e->serve->rules_lock);
+    return cdz_serve_origin_is_own(head->origin, head->host) &&
+           (cdz_serve_host_is_local(head->host, o->hosts, o->n_hosts) ||
+            cdz_serve_host_is_address(head->host) || e->serve->rules->keys.n > 0);
+}
+
 static bool check_site(cdz_http_exchange *e, const struct cdz_http_seen *head)
 {
-    const cdz_serve_options *o = &e->serve->options;
+    const cdz_serve_rules *o = &e->serve->rules->is;
+    cdz_assert_holds(&e->serve->rules_lock);
     if (cdz_door_is_loopback(e->serve->door) &&
         !cdz_serve_host_is_local(head->host, o->hosts, o->n_hosts))
         return cdz_serve_fault_set(&e->fault, 421, NULL, NULL,
                                    "this Host is not served here; --allowed-host names others");
-    if (!head->origin.at) return true;
+    if (!head->origin.at || is_own_page(e, head)) return true;
     if (cdz_serve_origin_is_allowed(head->origin, o->origins, o->n_origins)) {
         snprintf(e->origin, sizeof e->origin, "%.*s", (int)head->origin.len, head->origin.at);
         return true;
@@ -367,39 +437,89 @@ static bool check_method(cdz_http_exchange *e)
     if (!e->route)
         return cdz_serve_fault_set(&e->fault, 404, NULL, NULL, "there is nothing at this path");
     if (strcmp(e->method, "OPTIONS") == 0) return true;
-    const bool get = strcmp(e->method, "GET") == 0 || strcmp(e->method, "HEAD") == 0;
-    if (e->route->post ? strcmp(e->method, "POST") == 0 : get) return true;
+    if (takes(e->route, e->method)) return true;
     return cdz_serve_fault_set(&e->fault, 405, NULL, NULL, "this path takes %s",
-                               e->route->post ? "POST" : "GET");
+                               cdz_serve_route_allows(e));
 }
 
 static bool check_load(cdz_http_exchange *e)
 {
     if (!e->route->work) return true;
-    if (atomic_load(&e->serve->draining))
+    if (atomic_load(&e->serve->draining)) {
+        cdz_metrics_refuse(&e->serve->metrics, CDZ_REFUSED_STOPPING);
         return cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "the server is stopping");
-    if (e->route->answer != cdz_complete || !is_full(e->serve)) return true;
-    atomic_fetch_add(&e->serve->metrics.refused, 1);
+    }
+    const bool queues = e->route->answer == cdz_complete || e->route->answer == cdz_serve_saved_put;
+    const cdz_metric_refusal full = queues ? full_of(e->serve) : CDZ_N_REFUSED;
+    if (full == CDZ_N_REFUSED) return true;
+    cdz_metrics_refuse(&e->serve->metrics, full);
     return cdz_serve_fault_set(&e->fault, 429, NULL, "queue_full",
-                               "%u requests are waiting already", e->serve->options.most_waiting);
+                               "as many %s are waiting as may; try again",
+                               full == CDZ_REFUSED_TOKENS ? "tokens of prompts" : "requests");
+}
+
+/* Of an Authorization that opens: what one key's holders have computed is found by them alone. */
+static void note_key(cdz_http_exchange *e, cdz_slice authorization)
+{
+    static const size_t scheme = sizeof "Bearer " - 1;
+    cdz_sha256_hex(authorization.at + scheme, authorization.len - scheme, e->key);
+}
+
+static bool reads_body(const cdz_serve_route *route)
+{
+    return route->method == CDZ_ROUTE_POST || route->method == CDZ_ROUTE_PUT;
+}
+
+static bool is_open(const cdz_http_exchange *e)
+{
+    return e->route->open || (e->serve->rules->is.open_metrics && e->route->answer == metrics);
+}
+
+/* version-trace-parent-flags in lower hex, as W3C's trace context has it; a later version may say more behind it. Anything else
+ * is left out. */
+static void take_trace(cdz_http_exchange *e, cdz_slice value)
+{
+    static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    enum { LENGTH = sizeof form - 1, TRACE = 3, PARENT = 36 };
+    if (!value.at || value.len < LENGTH) return;
+    for (size_t i = 0; i < LENGTH; i++)
+        if (form[i] == '-' ? value.at[i] != '-' : !strchr("0123456789abcdef", value.at[i])) return;
+    if (value.len > LENGTH && (strncmp(value.at, "00", 2) == 0 || value.at[LENGTH] != '-')) return;
+    if (strncmp(value.at, "ff", 2) == 0 || strspn(value.at + TRACE, "0") >= 32 ||
+        strspn(value.at + PARENT, "0") >= 16)
+        return;
+    snprintf(e->traceparent, sizeof e->traceparent, "%.*s", (int)LENGTH, value.at);
+}
+
+/* The rules' lock is held. */
+static bool check_all(cdz_http_exchange *e, const struct cdz_http_seen *head)
+{
+    cdz_head_id(head->request_id, e->request_id);
+    take_trace(e, head->traceparent);
+    e->route = strcmp(e->path, "*") == 0 ? NULL : route_of(e->path, e->method);
+    if (!check_site(e, head)) {
+        cdz_metrics_refuse(&e->serve->metrics, CDZ_REFUSED_SITE);
+        return false;
+    }
+    if (strcmp(e->path, "*") == 0 && strcmp(e->method, "OPTIONS") == 0) return true;
+    if (!check_method(e)) return false;
+    if (strcmp(e->method, "OPTIONS") == 0) return true;
+    if (!is_open(e) && !cdz_keys_open(&e->serve->rules->keys, head->authorization)) {
+        cdz_metrics_refuse(&e->serve->metrics, CDZ_REFUSED_KEY);
+        return cdz_serve_fault_set(&e->fault, 401, NULL, "invalid_api_key",
+                                   "an API key is needed: Authorization: Bearer KEY");
+    }
+    if (!is_open(e) && e->serve->rules->keys.n) note_key(e, head->authorization);
+    if (reads_body(e->route) && !is_json(head->content_type))
+        return cdz_serve_fault_set(&e->fault, 415, NULL, NULL,
+                                   "Content-Type must be application/json");
+    return check_load(e);
 }
 
 bool cdz_serve_route_check(cdz_http_exchange *e, const struct cdz_http_seen *head)
 {
-    take_request_id(e, head->request_id);
-    snprintf(e->traceparent, sizeof e->traceparent, "%.*s",
-             (int)(head->traceparent.at ? head->traceparent.len : 0),
-             head->traceparent.at ? head->traceparent.at : "");
-    e->route = strcmp(e->path, "*") == 0 ? NULL : route_of(e->path);
-    if (!check_site(e, head)) return false;
-    if (strcmp(e->path, "*") == 0 && strcmp(e->method, "OPTIONS") == 0) return true;
-    if (!check_method(e)) return false;
-    if (strcmp(e->method, "OPTIONS") == 0) return true;
-    if (!e->route->open && !cdz_keys_open(&e->serve->keys, head->authorization))
-        return cdz_serve_fault_set(&e->fault, 401, NULL, "invalid_api_key",
-                                   "an API key is needed: Authorization: Bearer KEY");
-    if (e->route->post && !is_json(head->content_type))
-        return cdz_serve_fault_set(&e->fault, 415, NULL, NULL,
-                                   "Content-Type must be application/json");
-    return check_load(e);
+    cdz_mutex_lock(&e->serve->rules_lock);
+    const bool good = check_all(e, head);
+    cdz_mutex_unlock(&e->serve->rules_lock);
+    return good;
 }

@@ -1,74 +1,12 @@
 /* serve.c - the server as a whole: opening, stopping, closing. */
 #include "serve/serve.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "serve/exchange.h"
-
-enum { MOST_GUESTS = 1024, MOST_BODY = 8 << 20 };
-
-/* --- pipelines ------------------------------------------------------------------------------------------------ */
-
-static bool find_pipeline(void *user, const char *name, cdz_pipeline **out, const char **file)
-{
-    const cdz_serve *serve = user;
-    for (size_t i = 0; i < serve->n_pipelines; i++) {
-        if (strcmp(serve->pipelines[i].name, name) != 0) continue;
-        *out = serve->pipelines[i].pipeline;
-        *file = serve->pipelines[i].path;
-        return true;
-    }
-    return false;
-}
-
-/* "story.ini" becomes "story"; NULL: another kind of file, or no memory. */
-static char *name_of(const char *file)
-{
-    const size_t n = strlen(file);
-    if (n <= 4 || strcmp(file + n - 4, ".ini") != 0 || file[0] == '.') return NULL;
-    return strndup(file, n - 4);
-}
-
-static cdz_status add_pipeline(cdz_serve *serve, const char *file, char *name, cdz_error *err)
-{
-    char *joined = NULL;
-    struct cdz_pipeline_file *grown =
-        realloc(serve->pipelines, (serve->n_pipelines + 1) * sizeof *grown);
-    if (grown) serve->pipelines = grown;
-    if (!grown || asprintf(&joined, "%s/%s", serve->options.pipelines, file) < 0) {
-        free(name);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for pipelines");
-    }
-    struct cdz_pipeline_file *added = &grown[serve->n_pipelines++];
-    *added = (struct cdz_pipeline_file){.name = name, .path = realpath(joined, NULL)};
-    free(joined);
-    if (!added->path)
-        return cdz_err(err, CDZ_E_IO, "%s/%s: %s", serve->options.pipelines, file, strerror(errno));
-    return cdz_pipeline_load(serve->options.runtime, added->path, &added->pipeline, err);
-}
-
-static cdz_status load_pipelines(cdz_serve *serve, cdz_error *err)
-{
-    cdz_status status = CDZ_OK;
-    const struct dirent *entry;
-    const char *folder = serve->options.pipelines;
-    if (!folder) return CDZ_OK;
-    DIR *dir = opendir(folder);
-    if (!dir) return cdz_err(err, CDZ_E_IO, "--pipelines %s: %s", folder, strerror(errno));
-    while (status == CDZ_OK && (entry = readdir(dir)) != NULL) {
-        char *name = name_of(entry->d_name);
-        if (name) status = add_pipeline(serve, entry->d_name, name, err);
-    }
-    closedir(dir);
-    return status;
-}
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
@@ -88,13 +26,10 @@ static cdz_status open_door(cdz_serve *serve, cdz_error *err)
     const cdz_door_options options = {
         .host = serve->options.host,
         .port = serve->options.port,
-        .most = MOST_GUESTS,
-        .body = MOST_BODY,
-        .head_s = 15,
-        .body_s = 60,
+        .unix_path = serve->options.unix_path,
+        .listener = serve->options.listener,
+        .limits = cdz_serve_door_limits(&serve->options.rules),
         .body_rate = 16 << 10,
-        .idle_s = 75,
-        .unread_s = 120,
         .requests = 10000,
         .enters = cdz_web_enters,
         .leaves = cdz_web_leaves,
@@ -106,8 +41,7 @@ static cdz_status open_door(cdz_serve *serve, cdz_error *err)
 
 static cdz_status open_all(cdz_serve *serve, cdz_error *err)
 {
-    if (serve->options.key_file) CDZ_TRY(cdz_keys_read(serve->options.key_file, &serve->keys, err));
-    CDZ_TRY(load_pipelines(serve, err));
+    CDZ_TRY(cdz_serve_begin_rules(serve, &serve->options.rules, err));
     CDZ_TRY(open_door(serve, err));
     CDZ_TRY(start_workers(serve, err));
     CDZ_TRY(cdz_web_open(serve, err));
@@ -121,11 +55,10 @@ cdz_status cdz_serve_open(const cdz_serve_options *options, cdz_serve **out, cdz
     serve->options = *options;
     serve->created = (int64_t)time(NULL);
     serve->tasks_end = &serve->tasks;
-    serve->world = (cdz_ask_world){.runtime = options->runtime,
-                                   .model = options->model,
-                                   .model_id = options->model_id,
-                                   .pipeline = find_pipeline,
-                                   .user = serve};
+    cdz_mutex_init(&serve->rules_lock);
+    cdz_mutex_init(&serve->change_lock);
+    cdz_mutex_init(&serve->folder_lock);
+    cdz_served_begin(serve);
     cdz_mutex_init(&serve->lock);
     cdz_mutex_init(&serve->metrics.lock);
     pthread_cond_init(&serve->changed, NULL);
@@ -142,14 +75,30 @@ uint16_t cdz_serve_port(const cdz_serve *serve)
     return cdz_door_port(serve->door);
 }
 
-bool cdz_serve_is_loopback(const cdz_serve *serve)
+void cdz_serve_address(const cdz_serve *serve, char *out, size_t bytes)
 {
-    return cdz_door_is_loopback(serve->door);
+    cdz_door_address(serve->door, out, bytes);
 }
 
-bool cdz_serve_has_keys(const cdz_serve *serve)
+bool cdz_serve_is_loopback(const cdz_serve *serve)
 {
-    return serve->keys.n > 0;
+    return cdz_door_is_loopback(serve->door) || cdz_door_is_file(serve->door);
+}
+
+bool cdz_serve_has_keys(cdz_serve *serve)
+{
+    cdz_mutex_lock(&serve->rules_lock);
+    const bool has = serve->rules->keys.n > 0;
+    cdz_mutex_unlock(&serve->rules_lock);
+    return has;
+}
+
+static double drain_time(cdz_serve *serve)
+{
+    cdz_mutex_lock(&serve->rules_lock);
+    const double s = serve->rules->is.drain_s;
+    cdz_mutex_unlock(&serve->rules_lock);
+    return s;
 }
 
 /* Everything that runs ends: their streams with an error event. */
@@ -180,7 +129,7 @@ void cdz_serve_stop(cdz_serve *serve)
         atomic_store(&serve->ending, true);
         cancel_all(serve);
     } else {
-        const double until = cdz_now_s() + serve->options.drain_s;
+        const double until = cdz_now_s() + drain_time(serve);
         atomic_store(&serve->drain_until, (unsigned long long)(until * 1e6));
     }
     cdz_door_drain(serve->door);
@@ -198,6 +147,11 @@ void cdz_serve_wait(cdz_serve *serve)
     /* The last answers are on their way to their readers. */
     static const struct timespec moment = {0, 10000000};
     for (int i = 0; i < 300 && cdz_door_n_guests(serve->door); i++) nanosleep(&moment, NULL);
+}
+
+cdz_status cdz_serve_save(cdz_serve *serve)
+{
+    return cdz_served_save(serve);
 }
 
 static void stop_workers(cdz_serve *serve)
@@ -222,13 +176,12 @@ void cdz_serve_close(cdz_serve *serve)
     stop_workers(serve);
     cdz_web_close(serve);
     cdz_door_close(serve->door);
-    for (size_t i = 0; i < serve->n_pipelines; i++) {
-        cdz_pipeline_free(serve->pipelines[i].pipeline);
-        free(serve->pipelines[i].name);
-        free(serve->pipelines[i].path);
-    }
-    free(serve->pipelines);
-    cdz_keys_free(&serve->keys);
+    cdz_served_end(serve);
+    cdz_serve_free_folder(serve);
+    cdz_serve_end_rules(serve);
+    cdz_mutex_destroy(&serve->folder_lock);
+    cdz_mutex_destroy(&serve->change_lock);
+    cdz_mutex_destroy(&serve->rules_lock);
     pthread_cond_destroy(&serve->changed);
     cdz_mutex_destroy(&serve->metrics.lock);
     cdz_mutex_destroy(&serve->lock);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "serve/exchange.h"
+#include "serve/page.h"
 
 enum { CONNECTION_MEMORY = 64 << 10, STREAM_PIECE = 16 << 10 };
 
@@ -75,14 +75,16 @@ void cdz_web_leaves(void *user, cdz_guest *guest)
 /* A server whose engine stands still says so: somebody may start it anew. */
 static void watch_engine(cdz_serve *serve, double now)
 {
-    static const double patience = 30;
     cdz_stats stats = {.size = sizeof stats};
     cdz_get_stats(serve->options.runtime, &stats);
-    const uint64_t progress = stats.n_passes + stats.n_finished + stats.n_cancelled + stats.n_failed;
-    if (progress != serve->progress || !(stats.n_running + stats.n_pending))
-        serve->progress_s = now;
-    serve->progress = progress;
-    atomic_store(&serve->stuck, now - serve->progress_s > patience);
+    atomic_store(&serve->stuck, cdz_serve_watch_look(&serve->watch, &stats, now));
+}
+
+static void tell_load(cdz_serve *serve)
+{
+    if (!serve->options.second) return;
+    const cdz_serve_load now = cdz_serve_load_now(serve);
+    serve->options.second(serve->options.user, &now);
 }
 
 /* [the door's thread] Streams that have nothing to say keep their connection alive. */
@@ -93,6 +95,8 @@ void cdz_web_second(void *user)
     const double until = (double)atomic_load(&serve->drain_until) * 1e-6;
     if (until > 0 && now > until && !atomic_exchange(&serve->ending, true)) cdz_serve_stop(serve);
     watch_engine(serve, now);
+    tell_load(serve);
+    cdz_served_second(serve, now);
     cdz_mutex_lock(&serve->lock);
     for (cdz_http_exchange *e = serve->exchanges; e; e = e->next) {
         cdz_mutex_lock(&e->lock);
@@ -157,41 +161,59 @@ static struct MHD_Response *response_of(cdz_http_exchange *e)
         if (!r) cdz_serve_exchange_release(e);
         return r;
     }
+    if (e->out.failed) return NULL;
     struct MHD_Response *r =
         MHD_create_response_from_buffer(e->out.len, e->out.data, MHD_RESPMEM_MUST_COPY);
     cdz_buf_free(&e->out);
     return r;
 }
 
-static void add_cors(const cdz_http_exchange *e, struct MHD_Response *r)
+/* An answer without one of its headers would say something else: it is not sent. */
+typedef struct answer_headers {
+    struct MHD_Response *response;
+    bool failed;
+} answer_headers;
+
+static void put(answer_headers *r, const char *name, const char *value)
 {
-    if (!e->origin[0]) return;
-    MHD_add_response_header(r, "Access-Control-Allow-Origin", e->origin);
-    MHD_add_response_header(r, "Vary", "Origin");
-    MHD_add_response_header(r, "Access-Control-Expose-Headers", "X-Request-Id");
-    if (strcmp(e->method, "OPTIONS") != 0) return;
-    MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    MHD_add_response_header(r, "Access-Control-Allow-Headers",
-                            "Authorization, Content-Type, X-Request-Id");
-    MHD_add_response_header(r, "Access-Control-Max-Age", "600");
+    r->failed |= MHD_add_response_header(r->response, name, value) != MHD_YES;
 }
 
-static void add_headers(const cdz_http_exchange *e, struct MHD_Response *r)
+static void add_cors(const cdz_http_exchange *e, answer_headers *r)
+{
+    if (!e->origin[0]) return;
+    put(r, "Access-Control-Allow-Origin", e->origin);
+    put(r, "Vary", "Origin");
+    put(r, "Access-Control-Expose-Headers", "X-Request-Id, X-Cadenza-Prefix");
+    if (strcmp(e->method, "OPTIONS") != 0) return;
+    put(r, "Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
+    put(r, "Access-Control-Allow-Headers",
+        "Authorization, Content-Type, X-Request-Id, X-Cadenza-Prefix");
+    put(r, "Access-Control-Max-Age", "600");
+}
+
+static void add_policy(answer_headers *r)
+{
+    char policy[CDZ_PAGE_POLICY];
+    cdz_serve_page_policy(policy, sizeof policy);
+    put(r, "Content-Security-Policy", policy);
+    put(r, "Referrer-Policy", "no-referrer");
+}
+
+static void add_headers(const cdz_http_exchange *e, answer_headers *r)
 {
     const bool options = strcmp(e->method, "OPTIONS") == 0;
-    if (e->content_type) MHD_add_response_header(r, "Content-Type", e->content_type);
-    MHD_add_response_header(r, "X-Request-Id", e->request_id);
-    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(r, "Cache-Control", e->streaming ? "no-cache" : "no-store");
-    if (e->streaming) MHD_add_response_header(r, "X-Accel-Buffering", "no");
-    if (e->status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
-    if (e->status == 405 || options)
-        MHD_add_response_header(r, "Allow",
-                                !e->route        ? "GET, HEAD, POST, OPTIONS"
-                                : e->route->post ? "POST, OPTIONS"
-                                                 : "GET, HEAD, OPTIONS");
-    if (e->status == 429 || e->status == 503) MHD_add_response_header(r, "Retry-After", "1");
-    if (atomic_load(&e->serve->draining)) MHD_add_response_header(r, "Connection", "close");
+    if (e->content_type) put(r, "Content-Type", e->content_type);
+    put(r, "X-Request-Id", e->request_id);
+    if (e->prefix[0]) put(r, "X-Cadenza-Prefix", e->prefix);
+    put(r, "X-Content-Type-Options", "nosniff");
+    put(r, "Cache-Control", e->streaming ? "no-cache" : "no-store");
+    if (e->streaming) put(r, "X-Accel-Buffering", "no");
+    if (e->content_type && strcmp(e->content_type, CDZ_PAGE_TYPE) == 0) add_policy(r);
+    if (e->status == 401) put(r, "WWW-Authenticate", "Bearer");
+    if (e->status == 405 || options) put(r, "Allow", cdz_serve_route_allows(e));
+    if (e->status == 429 || e->status == 503) put(r, "Retry-After", "1");
+    if (atomic_load(&e->serve->draining)) put(r, "Connection", "close");
     add_cors(e, r);
 }
 
@@ -202,8 +224,10 @@ static enum MHD_Result answer(cdz_http_exchange *e)
     struct MHD_Response *response = response_of(e);
     cdz_mutex_unlock(&e->lock);
     if (!response) return MHD_NO;
-    add_headers(e, response);
-    const enum MHD_Result queued = MHD_queue_response(e->connection, (unsigned)e->status, response);
+    answer_headers headers = {.response = response};
+    add_headers(e, &headers);
+    const enum MHD_Result queued =
+        headers.failed ? MHD_NO : MHD_queue_response(e->connection, (unsigned)e->status, response);
     MHD_destroy_response(response);
     return queued;
 }
@@ -250,7 +274,7 @@ static enum MHD_Result run(cdz_http_exchange *e)
         return answer(e);
     }
     if (e->route->work) {
-        cdz_serve_push(e, e->route->answer);
+        cdz_serve_push(e, e->route->model ? cdz_served_work : e->route->answer);
         return MHD_YES;
     }
     e->route->answer(e);

@@ -1,4 +1,6 @@
-/* arithmetic.c - Python's operators on numbers, strings and lists, in 64 bits. */
+/* arithmetic.c - Python's operators on numbers, strings and lists, in 64 bits.
+ *
+ * Python's whole numbers have no end: a result that would need more than 64 bits is an error, never another number. */
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@ static value power(state *st, int64_t base, int64_t exponent)
         return tpl_v_float(pow((double)base, (double)exponent));
     }
     int64_t result = 1;
+    /* Of these only whether the exponent is odd counts; any other base leaves 64 bits within as many rounds. */
     if (base >= -1 && base <= 1) exponent = exponent ? 2 - (exponent & 1) : 0;
     for (; exponent > 0; exponent--)
         if (__builtin_mul_overflow(result, base, &result)) return overflow(st, OP_POW);
@@ -44,6 +47,7 @@ static value of_ints(state *st, int op, int64_t a, int64_t b)
             over = op == OP_FLOORDIV && __builtin_sub_overflow((int64_t)0, a, &r);
             break;
         }
+        /* Python rounds down, C towards zero. */
         r = op == OP_FLOORDIV ? a / b : a % b;
         if (a % b != 0 && (a < 0) != (b < 0)) r += op == OP_FLOORDIV ? -1 : b;
         break;

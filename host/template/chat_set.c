@@ -179,7 +179,7 @@ static cdz_status read_gguf(cdz_chat_template *chat, cdz_error *err)
     cdz_arena arena = {0};
     cdz_json root;
     CDZ_TRY(cdz_gguf_open(chat->path, &gguf, err));
-    cdz_status status = cdz_gguf_write_tokenizer_config(&gguf, &text, err);
+    cdz_status status = cdz_tokenizer_config_of_gguf(&gguf, &text, err);
     cdz_gguf_close(&gguf);
     if (status == CDZ_OK)
         status = cdz_json_parse(text.data, text.len, chat->path, NULL, &arena, &root, err);

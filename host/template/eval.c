@@ -1,4 +1,8 @@
-/* eval.c - expressions, calls and the names they see. */
+/* eval.c - expressions, calls and the names they see.
+ *
+ * Owns: scopes, and arguments as a call gives them. Not: operators (arithmetic.c), statements, what methods do. A failure lies
+ * in the state and no function returns early for it: what is made afterwards is undefined and written nowhere (value.h).
+ * Work is charged as it is done, so that a small template cannot ask for much of it. */
 #include <string.h>
 
 #include "template/ast.h"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "template/value.h"
 
@@ -199,11 +200,6 @@ static cdz_status lex_number(lexer *lx)
     return add_token(lx, kind, from, clean, n);
 }
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
 /* \xHH, \uHHHH, \UHHHHHHHH and octal, the reader standing on what follows the backslash; false:
  * no character. */
 static bool numbered_escape(const char *s, size_t len, size_t *at, uint32_t *code)
@@ -219,7 +215,7 @@ static bool numbered_escape(const char *s, size_t len, size_t *at, uint32_t *cod
     ++*at;
     for (; digits; digits--, ++*at) {
         if (*at >= len || !isxdigit((unsigned char)s[*at]) || *code > 0x10FFFF) return false;
-        *code = *code * 16 + (uint32_t)hex_value(s[*at]);
+        *code = *code * 16 + (uint32_t)cdz_hex_digit(s[*at]);
     }
     return true;
 }

@@ -43,6 +43,11 @@ value tpl_fail_limit(state *st, const char *fmt, ...)
     return fail_with(st, CDZ_E_LIMIT, text);
 }
 
+value tpl_fail_memory(state *st)
+{
+    return fail_with(st, CDZ_E_NOMEM, "out of memory");
+}
+
 value tpl_fail_plain(state *st, const char *message, size_t len)
 {
     if (!st->failed) {
@@ -73,8 +78,13 @@ bool tpl_touch(state *st, uint64_t units)
 void *tpl_take(state *st, size_t n, size_t bytes)
 {
     void *memory = st->failed ? NULL : cdz_arena_array(st->arena, n ? n : 1, bytes);
-    if (!memory && !st->failed)
-        tpl_fail_limit(st, "the template needs more than %d MiB of memory", ARENA_BYTES >> 20);
+    if (!memory && !st->failed) {
+        const size_t left = ARENA_BYTES - st->arena->used;
+        if ((n ? n : 1) > left / (bytes ? bytes : 1))
+            tpl_fail_limit(st, "the template needs more than %d MiB of memory", ARENA_BYTES >> 20);
+        else
+            tpl_fail_memory(st);
+    }
     return memory;
 }
 

@@ -103,7 +103,7 @@ static void put_text(state *st, cdz_buf *to, const char *text)
 
 value tpl_take_text(state *st, cdz_buf *from)
 {
-    if (from->failed) tpl_fail_limit(st, "out of memory");
+    if (from->failed) tpl_fail_memory(st);
     st->buffered -= from->len < st->buffered ? from->len : st->buffered;
     value v = from->len ? tpl_v_string(st, from->data, from->len) : tpl_v_borrow("", 0);
     cdz_buf_free(from);

@@ -1,4 +1,7 @@
-/* value.c - making values, and what Python says of them: truth, equality, order, iteration. */
+/* value.c - making values, and what Python says of them: truth, equality, order, iteration.
+ *
+ * Owns nothing: values lie in the arena of the rendering. Texts that outlive it (the template's, the context's) are borrowed,
+ * all others copied. */
 #include "template/value.h"
 
 #include <math.h>

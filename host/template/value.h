@@ -192,6 +192,7 @@ enum {
 
 value tpl_fail(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
 value tpl_fail_limit(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
+value tpl_fail_memory(state *st); /* of the machine, not of the template's share */
 value tpl_fail_plain(state *st, const char *message, size_t len); /* without the place */
 bool tpl_charge(state *st, uint64_t steps);                       /* false: failed */
 /* What an operation goes through, in units of about a nanosecond: see the weights. An operation that is not
@@ -281,7 +282,7 @@ value tpl_format_percent(state *st, value format, const args *all, bool maps);
 value tpl_format_braces(state *st, value format, const args *all);
 value tpl_format_time(state *st, value format);
 
-/* --- looking up and calling (lookup.c, call.c) ------------------------------------------------------------ */
+/* --- looking up and calling (lookup.c, eval.c) ------------------------------------------------------------ */
 
 value tpl_get_attribute(state *st, value of, value name);
 value tpl_get_item(state *st, value of, value key);

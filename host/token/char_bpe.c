@@ -7,7 +7,7 @@
 
 typedef struct symbols {
     const cdz_tok_model *model;
-    cdz_model_work *work;
+    cdz_tok_model_work *work;
     cdz_bpe_symbol *at;
     uint32_t n;
     size_t place;     /* in the piece as the tokens' lengths add up */
@@ -66,7 +66,7 @@ static void put_char(symbols *s, const cdz_bpe *bpe, const char *text, size_t le
     s->unk_bytes += size;
 }
 
-static bool reserve(cdz_model_work *w, const cdz_tok_model *model, size_t n)
+static bool reserve(cdz_tok_model_work *w, const cdz_tok_model *model, size_t n)
 {
     const size_t around = (size_t)model->prefix_len + model->suffix_len + 4, most = n + around;
     if (around > w->joined_cap) {
@@ -96,12 +96,12 @@ static size_t most_symbols(const cdz_tok_model *model, const uint8_t *t, size_t 
     return most;
 }
 
-cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *w,
+cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_tok_model_work *w,
                             const uint8_t *t, size_t n, cdz_error *err)
 {
     const int32_t whole = bpe->ignore_merges ? cdz_strmap_get(model->words, (const char *)t, n) : -1;
     const size_t most = most_symbols(model, t, n);
-    bool ok = whole < 0 || cdz_model_put(w, whole, 0, n);
+    bool ok = whole < 0 || cdz_tok_model_put(w, whole, 0, n);
     if (whole >= 0 && ok) return CDZ_OK;
     if (ok && most > (uint64_t)n * CDZ_METER_REWRITTEN + CDZ_METER_REWRITTEN_IN)
         return cdz_err(err, CDZ_E_LIMIT,
@@ -119,7 +119,7 @@ cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_
     ok = cdz_bpe_merge(bpe, &w->bpe, s.n);
     for (uint32_t i = 0, next; i < s.n && ok; i = next) {
         next = w->bpe.symbols[i].next;
-        ok = cdz_model_put(w, w->bpe.symbols[i].id, w->bpe.symbols[i].begin, w->ends[next - 1]);
+        ok = cdz_tok_model_put(w, w->bpe.symbols[i].id, w->bpe.symbols[i].begin, w->ends[next - 1]);
     }
     return ok ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for %zu bytes", n);
 }

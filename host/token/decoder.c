@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "token/vocab.h"
 
@@ -101,17 +102,10 @@ static void run_byte_level(const cdz_strings *from, cdz_strings *to)
     cdz_strings_close(to);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 int cdz_fallback_byte(const char *text, size_t n)
 {
     if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
-    const int high = text[3] == '+' ? 0 : hex_digit(text[3]), low = hex_digit(text[4]);
+    const int high = text[3] == '+' ? 0 : cdz_hex_digit(text[3]), low = cdz_hex_digit(text[4]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
@@ -147,10 +141,10 @@ static void run_byte_fallback(const cdz_strings *from, cdz_strings *to)
 
 static bool put_pattern(const cdz_dec_step *step, span s, cdz_meter *meter, cdz_buf *out)
 {
-    cdz_match_walk w = {
+    cdz_pattern_walk w = {
         .pattern = &step->pattern, .text = (const uint8_t *)s.text, .n = s.n, .meter = meter};
     size_t done = 0;
-    while (s.n > 0 && cdz_match_next(&w)) {
+    while (s.n > 0 && cdz_pattern_next(&w)) {
         cdz_buf_add(out, s.text + done, w.begin - done);
         cdz_buf_add(out, step->text, step->text_len);
         done = w.end;

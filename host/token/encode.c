@@ -7,19 +7,19 @@
 
 /* --- working memory --------------------------------------------------------------------------- */
 
-cdz_token_scratch *cdz_token_scratch_new(void)
+cdz_tokenizer_scratch *cdz_tokenizer_scratch_new(void)
 {
-    return calloc(1, sizeof(cdz_token_scratch));
+    return calloc(1, sizeof(cdz_tokenizer_scratch));
 }
 
-void cdz_token_scratch_free(cdz_token_scratch *s)
+void cdz_tokenizer_scratch_free(cdz_tokenizer_scratch *s)
 {
     if (!s) return;
     cdz_bpe_work_free(&s->bpe);
     cdz_nfc_free(&s->nfc);
     cdz_norm_work_free(&s->by_chars.norm);
     cdz_cut_work_free(&s->by_chars.cut);
-    cdz_model_work_free(&s->by_chars.model);
+    cdz_tok_model_work_free(&s->by_chars.model);
     free(s->cache);
     free(s->prefixed);
     free(s->chars);
@@ -94,7 +94,7 @@ typedef struct source {
 
 typedef struct encoder {
     const cdz_tokenizer *tok;
-    cdz_token_scratch *scratch;
+    cdz_tokenizer_scratch *scratch;
     cdz_encoding *out;
     bool plain, offsets;
     source source;
@@ -178,7 +178,7 @@ static bool put_match_span(encoder *e, const uint8_t *text, size_t begin, size_t
 static bool encode_with_offsets(encoder *e, const uint8_t *text, size_t begin, size_t end)
 {
     cdz_encoding *out = e->out;
-    cdz_token_scratch *s = e->scratch;
+    cdz_tokenizer_scratch *s = e->scratch;
     if (!reserve_words(&s->begins, &s->begins_cap, end - begin + 1)) return false;
     const size_t n = cdz_bpe_encode(&e->tok->bpe, &s->bpe, text + begin, end - begin,
                                     out->ids + out->n, s->begins);
@@ -231,7 +231,7 @@ static bool next_cut(void *context, const uint8_t *text, size_t begin, size_t en
 /* add_prefix_space: the piece goes on as a copy with a space before it. */
 static bool cut_prefixed(encoder *e, const uint8_t *text, size_t begin, size_t end)
 {
-    cdz_token_scratch *s = e->scratch;
+    cdz_tokenizer_scratch *s = e->scratch;
     const size_t n = end - begin;
     if (!reserve_bytes(&s->prefixed, &s->prefixed_cap, n + 1)) return false;
     s->prefixed[0] = ' ';
@@ -362,7 +362,7 @@ static bool apply_template(encoder *e, const cdz_postproc *post)
 
 static bool prepare(encoder *e, const uint8_t *text, size_t len)
 {
-    cdz_token_scratch *s = e->scratch;
+    cdz_tokenizer_scratch *s = e->scratch;
     if (!e->offsets) {
         if (!e->tok->over_bytes) return true;
         if (!s->cache) s->cache = calloc(CDZ_CACHE_SLOTS, sizeof *s->cache);
@@ -418,12 +418,12 @@ static cdz_status encode(encoder *e, const uint8_t *text, size_t len, bool speci
     return cdz_err(err, CDZ_E_NOMEM, "out of memory to tokenize %zu bytes", len);
 }
 
-cdz_status cdz_tokenizer_encode(const cdz_tokenizer *tok, cdz_token_scratch *scratch,
+cdz_status cdz_tokenizer_encode(const cdz_tokenizer *tok, cdz_tokenizer_scratch *scratch,
                                 const char *text, size_t len, unsigned flags, cdz_encoding *out,
                                 cdz_error *err)
 {
     CDZ_TRY(check_text(text, len, err));
-    cdz_token_scratch *own = scratch ? NULL : cdz_token_scratch_new();
+    cdz_tokenizer_scratch *own = scratch ? NULL : cdz_tokenizer_scratch_new();
     if (!scratch) scratch = own;
     if (!scratch) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     if (scratch->tok && scratch->tok != tok)
@@ -435,6 +435,6 @@ cdz_status cdz_tokenizer_encode(const cdz_tokenizer *tok, cdz_token_scratch *scr
                  .plain = flags & CDZ_ENCODE_PLAIN,
                  .offsets = flags & CDZ_ENCODE_OFFSETS};
     const cdz_status st = encode(&e, (const uint8_t *)text, len, flags & CDZ_ENCODE_SPECIAL, err);
-    cdz_token_scratch_free(own);
+    cdz_tokenizer_scratch_free(own);
     return st;
 }

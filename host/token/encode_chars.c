@@ -72,9 +72,9 @@ static bool put_found(walk *w, const cdz_atext *text, cdz_piece piece, cdz_tok_f
 static bool run_model(walk *w, const cdz_atext *text, cdz_piece piece)
 {
     const cdz_tokenizer *tok = w->job->tok;
-    cdz_model_work *work = &w->job->scratch->by_chars.model;
-    const cdz_status st = cdz_model_run(&tok->model, &tok->bpe, work, text->bytes + piece.begin,
-                                        piece.end - piece.begin, w->err);
+    cdz_tok_model_work *work = &w->job->scratch->by_chars.model;
+    const cdz_status st = cdz_tok_model_run(&tok->model, &tok->bpe, work, text->bytes + piece.begin,
+                                            piece.end - piece.begin, w->err);
     if (st != CDZ_OK) return fail(w, st);
     for (size_t i = 0; i < work->n; i++)
         if (!put_found(w, text, piece, work->found[i])) return false;

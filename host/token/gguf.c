@@ -62,7 +62,7 @@ static cdz_status read_pre(writer *w)
     const char *name = "default";
     size_t len = strlen(name);
     CDZ_TRY(cdz_gguf_string(w->g, KEY("pre"), &name, &len, w->err));
-    w->pre = cdz_gguf_find_pre(name, len);
+    w->pre = cdz_pretok_of_gguf(name, len);
     if (w->pre) return CDZ_OK;
     return cdz_err(w->err, CDZ_E_UNSUPPORTED,
                    "%s: " KEY("pre") " \"%.*s\" names a way of cutting text that is not known here",
@@ -475,7 +475,7 @@ static void bound(cdz_buf *out, const cdz_gguf *g)
     out->limit = cdz_json_allowance(size < SIZE_MAX / 8 ? (size_t)size : SIZE_MAX / 8, 0) / 2;
 }
 
-cdz_status cdz_gguf_write_tokenizer(const cdz_gguf *g, cdz_buf *out, cdz_error *err)
+cdz_status cdz_tokenizer_json_of_gguf(const cdz_gguf *g, cdz_buf *out, cdz_error *err)
 {
     writer w = {.g = g, .out = out, .err = err};
     bound(out, g);
@@ -538,7 +538,7 @@ static cdz_status write_templates(writer *w)
     return CDZ_OK;
 }
 
-cdz_status cdz_gguf_write_tokenizer_config(const cdz_gguf *g, cdz_buf *out, cdz_error *err)
+cdz_status cdz_tokenizer_config_of_gguf(const cdz_gguf *g, cdz_buf *out, cdz_error *err)
 {
     writer w = {.g = g, .out = out, .err = err};
     bound(out, g);

@@ -7,10 +7,10 @@
 #include "load/gguf.h"
 
 /* CDZ_E_NOT_FOUND when the file has no tokenizer; CDZ_E_UNSUPPORTED names the kind. */
-cdz_status cdz_gguf_write_tokenizer(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
+cdz_status cdz_tokenizer_json_of_gguf(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
 
 /* The special tokens by role and the chat templates. */
-cdz_status cdz_gguf_write_tokenizer_config(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
+cdz_status cdz_tokenizer_config_of_gguf(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
 
 /* What `tokenizer.ggml.pre` names: how text is cut before BPE. */
 typedef struct cdz_gguf_pre {
@@ -23,8 +23,8 @@ typedef struct cdz_gguf_pre {
 } cdz_gguf_pre;
 
 /* len bytes of name; NULL: unknown. */
-const cdz_gguf_pre *cdz_gguf_find_pre(const char *name, size_t len);
+const cdz_gguf_pre *cdz_pretok_of_gguf(const char *name, size_t len);
 /* And back: a name for a way of cutting, whatever it says of BOS; NULL: it has none. */
-const char *cdz_gguf_name_pre(const cdz_gguf_pre *how, size_t *len);
+const char *cdz_pretok_gguf_name(const cdz_gguf_pre *how, size_t *len);
 
 #endif

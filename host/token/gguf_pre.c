@@ -71,7 +71,7 @@ static bool next_name(const char **at, const char **name, size_t *len)
     return *len > 0;
 }
 
-const cdz_gguf_pre *cdz_gguf_find_pre(const char *wanted, size_t wanted_len)
+const cdz_gguf_pre *cdz_pretok_of_gguf(const char *wanted, size_t wanted_len)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
         const char *at = table[i].names, *name;
@@ -91,7 +91,7 @@ static bool same_patterns(const cdz_gguf_pre *a, const cdz_gguf_pre *b)
     return true;
 }
 
-const char *cdz_gguf_name_pre(const cdz_gguf_pre *how, size_t *len)
+const char *cdz_pretok_gguf_name(const cdz_gguf_pre *how, size_t *len)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
         const cdz_gguf_pre *row = &table[i].how;

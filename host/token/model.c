@@ -5,17 +5,17 @@
 
 #include "token/unicode.h"
 
-void cdz_model_work_free(cdz_model_work *work)
+void cdz_tok_model_work_free(cdz_tok_model_work *work)
 {
     cdz_bpe_work_free(&work->bpe);
     free(work->found);
     free(work->ends);
     free(work->ways);
     free(work->joined);
-    *work = (cdz_model_work){0};
+    *work = (cdz_tok_model_work){0};
 }
 
-bool cdz_model_put(cdz_model_work *work, int32_t id, size_t begin, size_t end)
+bool cdz_tok_model_put(cdz_tok_model_work *work, int32_t id, size_t begin, size_t end)
 {
     if (work->n == work->cap) {
         const size_t cap = work->cap ? work->cap * 2 : 64;
@@ -29,14 +29,15 @@ bool cdz_model_put(cdz_model_work *work, int32_t id, size_t begin, size_t end)
     return true;
 }
 
-static cdz_status put_unk(const cdz_tok_model *model, cdz_model_work *work, size_t n, cdz_error *err)
+static cdz_status put_unk(const cdz_tok_model *model, cdz_tok_model_work *work, size_t n,
+                          cdz_error *err)
 {
     work->n = 0;
     if (model->unk_id < 0)
         return cdz_err(
             err, CDZ_E_INPUT,
             "the text has a word that is not in the vocabulary, and neither is the unk_token");
-    if (cdz_model_put(work, model->unk_id, 0, n)) return CDZ_OK;
+    if (cdz_tok_model_put(work, model->unk_id, 0, n)) return CDZ_OK;
     return cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 
@@ -62,36 +63,37 @@ static size_t longest(const cdz_byte_trie *trie, uint32_t node, const uint8_t *t
     return end;
 }
 
-cdz_status cdz_model_spent(size_t n, cdz_error *err)
+cdz_status cdz_tok_model_spent(size_t n, cdz_error *err)
 {
     return cdz_err(err, CDZ_E_LIMIT, "the model takes too many steps on a piece of %zu bytes", n);
 }
 
-static cdz_status run_wordpiece(const cdz_tok_model *model, cdz_model_work *work, const uint8_t *t,
-                                size_t n, cdz_error *err)
+static cdz_status run_wordpiece(const cdz_tok_model *model, cdz_tok_model_work *work,
+                                const uint8_t *t, size_t n, cdz_error *err)
 {
     if (too_long(t, n, model->max_chars)) return put_unk(model, work, n, err);
     for (size_t i = 0, end, seen; i < n; i = end) {
         int32_t id = -1;
         const uint32_t from = i == 0 ? CDZ_TRIE_ROOT : model->prefix_node;
         end = longest(&model->trie, from, t, n, i, &id, &seen);
-        if (!cdz_meter_take(work->meter, seen)) return cdz_model_spent(n, err);
+        if (!cdz_meter_take(work->meter, seen)) return cdz_tok_model_spent(n, err);
         if (end == i) return put_unk(model, work, n, err);
-        if (!cdz_model_put(work, id, i, end)) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+        if (!cdz_tok_model_put(work, id, i, end)) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     }
     return CDZ_OK;
 }
 
-static cdz_status run_wordlevel(const cdz_tok_model *model, cdz_model_work *work, const uint8_t *t,
-                                size_t n, cdz_error *err)
+static cdz_status run_wordlevel(const cdz_tok_model *model, cdz_tok_model_work *work,
+                                const uint8_t *t, size_t n, cdz_error *err)
 {
     const int32_t id = cdz_strmap_get(model->words, (const char *)t, n);
     if (id < 0) return put_unk(model, work, n, err);
-    return cdz_model_put(work, id, 0, n) ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    return cdz_tok_model_put(work, id, 0, n) ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 
-cdz_status cdz_model_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *work,
-                         const uint8_t *piece, size_t n, cdz_error *err)
+cdz_status cdz_tok_model_run(const cdz_tok_model *model, const cdz_bpe *bpe,
+                             cdz_tok_model_work *work, const uint8_t *piece, size_t n,
+                             cdz_error *err)
 {
     work->n = 0;
     switch (model->kind) {

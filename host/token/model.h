@@ -58,7 +58,7 @@ typedef struct cdz_way {
 } cdz_way;
 
 /* Zeroed is ready. */
-typedef struct cdz_model_work {
+typedef struct cdz_tok_model_work {
     cdz_tok_found *found;
     size_t n, cap;
     cdz_bpe_work bpe;
@@ -69,28 +69,29 @@ typedef struct cdz_model_work {
     char *joined; /* a character with what is put around it */
     size_t joined_cap;
     cdz_meter *meter; /* of the call */
-} cdz_model_work;
+} cdz_tok_model_work;
 
-void cdz_model_work_free(cdz_model_work *work);
+void cdz_tok_model_work_free(cdz_tok_model_work *work);
 
 /* Reads the "model" part, after its vocabulary. BPE's merges are read into bpe. */
-cdz_status cdz_model_read(cdz_tok_model *model, const cdz_json *part, const cdz_vocab *vocab,
-                          cdz_arena *arena, cdz_error *err);
+cdz_status cdz_tok_model_read(cdz_tok_model *model, const cdz_json *part, const cdz_vocab *vocab,
+                              cdz_arena *arena, cdz_error *err);
 
 /* Writes the tokens of a piece of 0 < n < 2^31 bytes to work->found. work->meter is set: Unigram and WordPiece take a
  * step of it for each node of the trie that they look at. */
-cdz_status cdz_model_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *work,
-                         const uint8_t *piece, size_t n, cdz_error *err);
+cdz_status cdz_tok_model_run(const cdz_tok_model *model, const cdz_bpe *bpe,
+                             cdz_tok_model_work *work, const uint8_t *piece, size_t n,
+                             cdz_error *err);
 
 /* --- for the files of the models -------------------------------------------------------------- */
 
 /* The sentence of a meter that is spent. */
-cdz_status cdz_model_spent(size_t n, cdz_error *err);
+cdz_status cdz_tok_model_spent(size_t n, cdz_error *err);
 
-bool cdz_model_put(cdz_model_work *work, int32_t id, size_t begin, size_t end);
-cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_model_work *work, const uint8_t *piece,
-                           size_t n, cdz_error *err);
-cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *work,
+bool cdz_tok_model_put(cdz_tok_model_work *work, int32_t id, size_t begin, size_t end);
+cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_tok_model_work *work,
+                           const uint8_t *piece, size_t n, cdz_error *err);
+cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_tok_model_work *work,
                             const uint8_t *piece, size_t n, cdz_error *err);
 
 #define CDZ_TRIE_MAX_BYTES 1024 /* of one token */

@@ -106,8 +106,8 @@ static cdz_status read_bpe(cdz_tok_model *model, const cdz_json *part, cdz_arena
                    unk->line, unk->string);
 }
 
-cdz_status cdz_model_read(cdz_tok_model *model, const cdz_json *part, const cdz_vocab *vocab,
-                          cdz_arena *arena, cdz_error *err)
+cdz_status cdz_tok_model_read(cdz_tok_model *model, const cdz_json *part, const cdz_vocab *vocab,
+                              cdz_arena *arena, cdz_error *err)
 {
     model->words = &vocab->model;
     model->unk_id = -1;

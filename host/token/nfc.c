@@ -304,8 +304,8 @@ static size_t stretch_end(const uint8_t *t, size_t n, size_t begin, bool compat)
     return i;
 }
 
-size_t cdz_form_stretch(cdz_nfc *nfc, cdz_tok_form form, const uint8_t *text, size_t n,
-                        size_t begin, size_t *n_chars)
+size_t cdz_nfc_stretch(cdz_nfc *nfc, cdz_tok_form form, const uint8_t *text, size_t n, size_t begin,
+                       size_t *n_chars)
 {
     const bool compat = form == CDZ_NFKC || form == CDZ_NFKD;
     const size_t end = stretch_end(text, n, begin, compat);

@@ -49,7 +49,7 @@ typedef enum cdz_tok_form {
 
 /* Writes the form of a stretch of valid UTF-8 text[begin, n) to nfc->chars. Returns where the
  * next stretch begins, n after the last one, or SIZE_MAX when memory is out. */
-size_t cdz_form_stretch(cdz_nfc *nfc, cdz_tok_form form, const uint8_t *text, size_t n,
-                        size_t begin, size_t *n_chars);
+size_t cdz_nfc_stretch(cdz_nfc *nfc, cdz_tok_form form, const uint8_t *text, size_t n, size_t begin,
+                       size_t *n_chars);
 
 #endif

@@ -22,7 +22,7 @@ static bool run_form(const cdz_norm_step *step, cdz_norm_work *work, cdz_rewrite
     const cdz_atext *from = r->from;
     size_t at = 0, n_chars;
     while (at < from->len) {
-        at = cdz_form_stretch(&work->nfc, step->form, from->bytes, from->len, at, &n_chars);
+        at = cdz_nfc_stretch(&work->nfc, step->form, from->bytes, from->len, at, &n_chars);
         if (at == SIZE_MAX) return false;
         for (size_t i = 0; i < n_chars; i++)
             if (!cdz_rewrite_put(r, work->nfc.chars[i].code, work->nfc.chars[i].change))
@@ -93,11 +93,11 @@ static bool run_strip(const cdz_norm_step *step, cdz_rewrite *r)
 static bool run_replace(const cdz_norm_step *step, cdz_rewrite *r, cdz_meter *meter)
 {
     const cdz_atext *from = r->from;
-    cdz_match_walk w = {
+    cdz_pattern_walk w = {
         .pattern = &step->pattern, .text = from->bytes, .n = from->len, .meter = meter};
     size_t done = 0;
     if (from->len == 0) return true;
-    while (cdz_match_next(&w)) {
+    while (cdz_pattern_next(&w)) {
         const cdz_align align = w.end > 0 ? from->align[w.end - 1] : (cdz_align){r->base, r->base};
         if (!cdz_atext_copy(r->to, from, done, w.begin)) return false;
         if (!cdz_atext_put_all(r->to, step->content, step->content_len, align)) return false;

@@ -27,7 +27,7 @@ typedef struct pairing {
     const cdz_template_part *parts;
     uint32_t n_parts, n_added;
     cdz_arena scratch;
-    cdz_pair_encoding *out;
+    cdz_encoding_pair *out;
     cdz_error *err;
 } pairing;
 
@@ -231,7 +231,7 @@ static size_t padded_length(const pairing *p, size_t own)
 static cdz_status fill(pairing *p, const combinations *c)
 {
     const cdz_pair_options *o = p->options;
-    cdz_pair_encoding *out = p->out;
+    cdz_encoding_pair *out = p->out;
     const size_t width = p->n_parts ? p->n_parts : 1, least = padded_length(p, length_of(p, c->at));
     const cdz_pair_token padding = {
         .id = o->pad_id, .type = o->pad_type, .text = -1, .special = true, .pad = true};
@@ -283,12 +283,12 @@ static cdz_status encode_texts(pairing *p, const char *first, size_t first_len, 
 
 cdz_status cdz_tokenizer_encode_pair(const cdz_tokenizer *tok, const char *first, size_t first_len,
                                      const char *second, size_t second_len,
-                                     const cdz_pair_options *options, cdz_pair_encoding *out,
+                                     const cdz_pair_options *options, cdz_encoding_pair *out,
                                      cdz_error *err)
 {
     pairing p = {.tok = tok, .options = options, .n_texts = second ? 2 : 1, .out = out, .err = err};
     combinations c = {0};
-    *out = (cdz_pair_encoding){0};
+    *out = (cdz_encoding_pair){0};
     choose_parts(&p);
     cdz_status st = encode_texts(&p, first, first_len, second, second_len);
     if (st == CDZ_OK) st = truncate_texts(&p);
@@ -296,12 +296,12 @@ cdz_status cdz_tokenizer_encode_pair(const cdz_tokenizer *tok, const char *first
     if (st == CDZ_OK) st = fill(&p, &c);
     for (size_t i = 0; i < 2; i++) cdz_encoding_free(&p.texts[i].ids);
     cdz_arena_free(&p.scratch);
-    if (st != CDZ_OK) cdz_pair_encoding_free(out);
+    if (st != CDZ_OK) cdz_encoding_pair_free(out);
     return st;
 }
 
-void cdz_pair_encoding_free(cdz_pair_encoding *encoding)
+void cdz_encoding_pair_free(cdz_encoding_pair *encoding)
 {
     cdz_arena_free(&encoding->arena);
-    *encoding = (cdz_pair_encoding){0};
+    *encoding = (cdz_encoding_pair){0};
 }

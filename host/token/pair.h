@@ -44,18 +44,18 @@ typedef struct cdz_pair_ids {
 } cdz_pair_ids;
 
 /* Zeroed: nothing. */
-typedef struct cdz_pair_encoding {
+typedef struct cdz_encoding_pair {
     cdz_arena arena;
     cdz_pair_ids
         *all; /* the first is the encoding, the others what was cut off, in the reference's order */
     size_t n;
-} cdz_pair_encoding;
+} cdz_encoding_pair;
 
 /* second: NULL for one text. *out is freed by the caller on success. */
 cdz_status cdz_tokenizer_encode_pair(const cdz_tokenizer *tok, const char *first, size_t first_len,
                                      const char *second, size_t second_len,
-                                     const cdz_pair_options *options, cdz_pair_encoding *out,
+                                     const cdz_pair_options *options, cdz_encoding_pair *out,
                                      cdz_error *err);
-void cdz_pair_encoding_free(cdz_pair_encoding *encoding); /* zeroed is fine */
+void cdz_encoding_pair_free(cdz_encoding_pair *encoding); /* zeroed is fine */
 
 #endif

@@ -85,10 +85,10 @@ typedef struct cdz_cached_piece {
 typedef struct cdz_char_work {
     cdz_norm_work norm;
     cdz_cut_work cut;
-    cdz_model_work model;
+    cdz_tok_model_work model;
 } cdz_char_work;
 
-struct cdz_token_scratch {
+struct cdz_tokenizer_scratch {
     const cdz_tokenizer *tok; /* whose pieces the cache holds */
     cdz_cached_piece *cache;  /* CDZ_CACHE_SLOTS of them; made at first use */
     cdz_bpe_work bpe;
@@ -107,7 +107,7 @@ struct cdz_token_scratch {
 
 typedef struct cdz_encode_job {
     const cdz_tokenizer *tok;
-    cdz_token_scratch *scratch;
+    cdz_tokenizer_scratch *scratch;
     cdz_encoding *out;
     bool plain, offsets;
 } cdz_encode_job;

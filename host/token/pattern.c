@@ -57,7 +57,7 @@ cdz_status cdz_pattern_read(const cdz_json *part, const char *what, cdz_pattern 
 
 /* --- matches ---------------------------------------------------------------------------------- */
 
-static bool found(cdz_match_walk *w, size_t begin, size_t end)
+static bool found(cdz_pattern_walk *w, size_t begin, size_t end)
 {
     w->begin = begin;
     w->from = w->end = end;
@@ -65,7 +65,7 @@ static bool found(cdz_match_walk *w, size_t begin, size_t end)
     return true;
 }
 
-static bool next_literal(cdz_match_walk *w)
+static bool next_literal(cdz_pattern_walk *w)
 {
     const cdz_pattern *p = w->pattern;
     if (w->from >= w->n) return false;
@@ -75,7 +75,7 @@ static bool next_literal(cdz_match_walk *w)
     return found(w, begin, begin + p->literal_len);
 }
 
-static bool next_scanned(cdz_match_walk *w)
+static bool next_scanned(cdz_pattern_walk *w)
 {
     size_t size;
     for (size_t i = w->from; i < w->n; i += size) {
@@ -87,7 +87,7 @@ static bool next_scanned(cdz_match_walk *w)
 }
 
 /* Matches of nothing count, except right after a match, as in the reference. */
-static bool next_regex(cdz_match_walk *w)
+static bool next_regex(cdz_pattern_walk *w)
 {
     size_t begin, end, size;
     while (w->from <= w->n) {
@@ -103,7 +103,7 @@ static bool next_regex(cdz_match_walk *w)
     return false;
 }
 
-bool cdz_match_next(cdz_match_walk *w)
+bool cdz_pattern_next(cdz_pattern_walk *w)
 {
     if (w->pattern->literal) return next_literal(w);
     return w->pattern->match ? next_scanned(w) : next_regex(w);

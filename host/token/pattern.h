@@ -21,7 +21,7 @@ cdz_status cdz_pattern_read(const cdz_json *part, const char *what, cdz_pattern 
 
 /* A walk over the matches in valid UTF-8 of n bytes, in order and without overlap. Zeroed except
  * the first four. */
-typedef struct cdz_match_walk {
+typedef struct cdz_pattern_walk {
     const cdz_pattern *pattern;
     const uint8_t *text;
     size_t n;
@@ -30,8 +30,8 @@ typedef struct cdz_match_walk {
     size_t begin, end; /* the match found */
     bool any;          /* one was found before */
     bool gave_up;      /* the regex went past its limits; the walk is over */
-} cdz_match_walk;
+} cdz_pattern_walk;
 
-bool cdz_match_next(cdz_match_walk *walk); /* false: no more */
+bool cdz_pattern_next(cdz_pattern_walk *walk); /* false: no more */
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 #define FAILS_OR  "(?:(?!)b|"
 #define MAX_DEPTH 64
 
@@ -29,11 +31,6 @@ static bool is_at(const reader *r, const char *text)
 static char ahead(const reader *r, size_t k)
 {
     return r->i + k < r->n ? r->p[r->i + k] : '\0';
-}
-
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
 static bool copy(reader *r, size_t n)
@@ -63,7 +60,8 @@ static bool copy_hex(reader *r)
 {
     if (ahead(r, 2) == '{') return copy_through(r, '}');
     /* Bytes from 0x80 are parts of characters. */
-    return is_hex(ahead(r, 2)) && is_hex(ahead(r, 3)) && ahead(r, 2) < '8' && copy(r, 4);
+    return cdz_hex_digit(ahead(r, 2)) >= 0 && cdz_hex_digit(ahead(r, 3)) >= 0 &&
+           ahead(r, 2) < '8' && copy(r, 4);
 }
 
 static bool copy_escape(reader *r)

@@ -87,10 +87,10 @@ static bool run_literal(split_state *s, size_t begin, size_t end)
 
 static bool run_regex(split_state *s, size_t begin, size_t end)
 {
-    cdz_match_walk w = {
+    cdz_pattern_walk w = {
         .pattern = &s->split->pattern, .text = s->text + begin, .n = end - begin, .meter = s->meter};
     size_t done = 0;
-    while (cdz_match_next(&w)) {
+    while (cdz_pattern_next(&w)) {
         if (!take_span(s, begin + done, begin + w.begin, false)) return false;
         if (!take_span(s, begin + w.begin, begin + w.end, true)) return false;
         done = w.end;

@@ -17,7 +17,7 @@ bool cdz_text_is(cdz_text_class text_class, uint32_t code)
 
 uint32_t cdz_text_script(uint32_t code)
 {
-    size_t low = 0, high = cdz_n_scripts;
+    size_t low = 0, high = cdz_scripts_n;
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
         if (code > cdz_scripts[mid].last)
@@ -25,7 +25,7 @@ uint32_t cdz_text_script(uint32_t code)
         else
             high = mid;
     }
-    return low < cdz_n_scripts && code >= cdz_scripts[low].first ? cdz_scripts[low].script : 0;
+    return low < cdz_scripts_n && code >= cdz_scripts[low].first ? cdz_scripts[low].script : 0;
 }
 
 size_t cdz_text_lower(uint32_t code, uint32_t out[2])
@@ -40,7 +40,7 @@ size_t cdz_text_lower(uint32_t code, uint32_t out[2])
         out[1] = 0x307;
         return 2;
     }
-    size_t low = 0, high = cdz_n_lower_pairs;
+    size_t low = 0, high = cdz_lower_pairs_n;
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
         if (code > cdz_lower_pairs[mid].code)
@@ -48,7 +48,7 @@ size_t cdz_text_lower(uint32_t code, uint32_t out[2])
         else
             high = mid;
     }
-    if (low < cdz_n_lower_pairs && cdz_lower_pairs[low].code == code)
+    if (low < cdz_lower_pairs_n && cdz_lower_pairs[low].code == code)
         out[0] = cdz_lower_pairs[low].lower;
     return 1;
 }

@@ -39,9 +39,9 @@ typedef struct cdz_lower_pair {
 
 extern const cdz_code_class cdz_code_classes[];
 extern const cdz_script_range *const cdz_scripts;
-extern const size_t cdz_n_scripts;
+extern const size_t cdz_scripts_n;
 extern const cdz_lower_pair *const cdz_lower_pairs;
-extern const size_t cdz_n_lower_pairs;
+extern const size_t cdz_lower_pairs_n;
 
 bool cdz_text_is(cdz_text_class text_class, uint32_t code);
 /* The script that UnicodeScripts gives a character (Han for kana too); 0: it goes with any. */

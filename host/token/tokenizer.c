@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "token/gguf.h"
 #include "token/parts.h"
+#include "token/sentencepiece.h"
 
 #define MAX_FILE_BYTES ((size_t)256 << 20)
 
@@ -68,7 +69,7 @@ static cdz_status read_model(cdz_tokenizer *tok, const cdz_json *model, cdz_erro
     if (tok->model.kind == CDZ_MODEL_BPE)
         CDZ_TRY(cdz_bpe_read(&tok->bpe, model, tok->over_bytes, &tok->vocab, &tok->arena, err));
     if (tok->over_bytes) return CDZ_OK;
-    return cdz_model_read(&tok->model, model, &tok->vocab, &tok->arena, err);
+    return cdz_tok_model_read(&tok->model, model, &tok->vocab, &tok->arena, err);
 }
 
 static cdz_status read_parts(cdz_tokenizer *tok, const cdz_json *root, cdz_error *err)
@@ -177,8 +178,8 @@ static cdz_status open_gguf(const char *path, cdz_tokenizer **out, cdz_error *er
     cdz_buf json = {0}, config = {0}, name = {0};
     CDZ_TRY(cdz_gguf_open(path, &gguf, err));
     const uint64_t size = gguf.tensors.files[0].size;
-    cdz_status st = cdz_gguf_write_tokenizer(&gguf, &json, err);
-    if (st == CDZ_OK) st = cdz_gguf_write_tokenizer_config(&gguf, &config, err);
+    cdz_status st = cdz_tokenizer_json_of_gguf(&gguf, &json, err);
+    if (st == CDZ_OK) st = cdz_tokenizer_config_of_gguf(&gguf, &config, err);
     cdz_gguf_close(&gguf);
     const size_t allowed = cdz_json_allowance(size < SIZE_MAX / 8 ? (size_t)size : SIZE_MAX / 8,
                                               json.cap + config.cap);
@@ -193,30 +194,103 @@ static cdz_status open_gguf(const char *path, cdz_tokenizer **out, cdz_error *er
     return st;
 }
 
+/* What a folder holds; all of it is freed together. */
+typedef struct files {
+    char *json, *config, *jinja, *name, *model;
+    size_t json_len, config_len, jinja_len, model_len;
+} files;
+
+static void free_files(files *f)
+{
+    free(f->json);
+    free(f->config);
+    free(f->jinja);
+    free(f->name);
+    free(f->model);
+}
+
+/* A SentencePiece model, where there is no tokenizer.json. */
+static cdz_status find_model(const char *folder, files *f, cdz_error *err)
+{
+    static const char *const names[] = {"tokenizer.model", "spiece.model",
+                                        "sentencepiece.bpe.model", "spm.model"};
+    const char *found = names[0];
+    for (size_t i = 0; !f->model && i < sizeof names / sizeof *names; i++) {
+        found = names[i];
+        CDZ_TRY(read_file(folder, found, true, &f->model, &f->model_len, err));
+    }
+    if (!f->model)
+        return cdz_err(err, CDZ_E_NOT_FOUND,
+                       "%s: neither tokenizer.json nor tokenizer.model is there", folder);
+    f->name = join_path(folder, found);
+    return f->name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+}
+
+static cdz_status read_files(const char *folder, files *f, cdz_error *err)
+{
+    CDZ_TRY(read_file(folder, "tokenizer.json", true, &f->json, &f->json_len, err));
+    if (!f->json) CDZ_TRY(find_model(folder, f, err));
+    CDZ_TRY(read_file(folder, "tokenizer_config.json", true, &f->config, &f->config_len, err));
+    CDZ_TRY(read_file(folder, "chat_template.jinja", true, &f->jinja, &f->jinja_len, err));
+    if (!f->name) f->name = join_path(folder, "tokenizer.json");
+    return f->name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+}
+
+static cdz_status model_json(const files *f, cdz_buf *out, cdz_error *err)
+{
+    cdz_arena arena = {.limit = cdz_json_allowance(f->config_len, f->config_len)};
+    cdz_json config;
+    cdz_status st = CDZ_OK;
+    if (f->config)
+        st = cdz_json_parse(f->config, f->config_len, "tokenizer_config.json", NULL, &arena,
+                            &config, err);
+    if (st == CDZ_OK)
+        st = cdz_tokenizer_json_of_sentencepiece(f->model, f->model_len, f->config ? &config : NULL,
+                                                 f->name, out, err);
+    cdz_arena_free(&arena);
+    return st;
+}
+
+static cdz_status parse_model(const files *f, cdz_tokenizer **out, cdz_error *err)
+{
+    cdz_buf json = {0};
+    cdz_status st = model_json(f, &json, err);
+    if (st == CDZ_OK)
+        st = parse_within(cdz_json_allowance(f->model_len, json.cap), json.data, json.len,
+                          f->config, f->config_len, f->name, out, err);
+    cdz_buf_free(&json);
+    return st;
+}
+
+cdz_status cdz_tokenizer_read_json(const char *folder, cdz_buf *out, cdz_error *err)
+{
+    files f = {0};
+    cdz_status st = read_files(folder, &f, err);
+    if (st == CDZ_OK && f.json)
+        cdz_buf_add(out, f.json, f.json_len);
+    else if (st == CDZ_OK)
+        st = model_json(&f, out, err);
+    free_files(&f);
+    if (st == CDZ_OK && out->failed) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    return st;
+}
+
 cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err)
 {
-    char *json = NULL, *config = NULL, *jinja = NULL, *name = join_path(folder, "tokenizer.json");
-    size_t json_len, config_len = 0, jinja_len = 0;
+    files f = {0};
     *out = NULL;
-    if (cdz_gguf_is(folder)) {
-        free(name);
-        return open_gguf(folder, out, err);
-    }
-    cdz_status st = name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
-    if (st == CDZ_OK) st = read_file(folder, "tokenizer.json", false, &json, &json_len, err);
+    if (cdz_gguf_is(folder)) return open_gguf(folder, out, err);
+    cdz_status st = read_files(folder, &f, err);
     if (st == CDZ_OK)
-        st = read_file(folder, "tokenizer_config.json", true, &config, &config_len, err);
-    if (st == CDZ_OK) st = read_file(folder, "chat_template.jinja", true, &jinja, &jinja_len, err);
-    if (st == CDZ_OK) st = cdz_tokenizer_parse(json, json_len, config, config_len, name, out, err);
-    if (st == CDZ_OK) st = take_template(*out, jinja, jinja_len, err);
+        st = f.json
+                 ? cdz_tokenizer_parse(f.json, f.json_len, f.config, f.config_len, f.name, out, err)
+                 : parse_model(&f, out, err);
+    if (st == CDZ_OK) st = take_template(*out, f.jinja, f.jinja_len, err);
     if (st != CDZ_OK) {
         cdz_tokenizer_free(*out);
         *out = NULL;
     }
-    free(name);
-    free(json);
-    free(config);
-    free(jinja);
+    free_files(&f);
     return st;
 }
 

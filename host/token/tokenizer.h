@@ -1,7 +1,7 @@
 /* tokenizer.h - text to token ids and back, exactly as a Hugging Face tokenizer.json says.
  *
  * A tokenizer is read once and never changes: any number of threads may use it together. What a
- * caller needs to work fast (a cache of words, buffers) is a cdz_token_scratch of its own, one per
+ * caller needs to work fast (a cache of words, buffers) is a cdz_tokenizer_scratch of its own, one per
  * thread.
  *
  * Supported parts: normalizers NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace,
@@ -21,14 +21,17 @@
 #include "base/error.h"
 
 typedef struct cdz_tokenizer cdz_tokenizer;
-typedef struct cdz_token_scratch cdz_token_scratch;
+typedef struct cdz_tokenizer_scratch cdz_tokenizer_scratch;
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Reads folder/tokenizer.json, and where they exist folder/tokenizer_config.json and
- * folder/chat_template.jinja. A GGUF file has all of it inside. CDZ_E_NOT_FOUND: there is no
- * tokenizer. */
+/* Reads folder/tokenizer.json, or else a SentencePiece model there (tokenizer.model, spiece.model, sentencepiece.bpe.model,
+ * spm.model), and where they exist folder/tokenizer_config.json and folder/chat_template.jinja. A GGUF file has all of it
+ * inside. CDZ_E_NOT_FOUND: there is no tokenizer. */
 cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err);
+
+/* The text of a folder's tokenizer.json, or of what would be one. */
+cdz_status cdz_tokenizer_read_json(const char *folder, cdz_buf *out, cdz_error *err);
 
 /* The same from the text of a tokenizer.json and of a tokenizer_config.json (config may be
  * NULL). name stands for the file in error sentences. Nothing of the texts is kept. */
@@ -59,14 +62,14 @@ void cdz_encoding_free(cdz_encoding *encoding);
 
 /* Replaces what `out` holds by the ids of text. scratch may be NULL: the call then makes and
  * drops one. Text that is not UTF-8 is CDZ_E_INPUT with the byte offset of the first bad byte. */
-cdz_status cdz_tokenizer_encode(const cdz_tokenizer *tok, cdz_token_scratch *scratch,
+cdz_status cdz_tokenizer_encode(const cdz_tokenizer *tok, cdz_tokenizer_scratch *scratch,
                                 const char *text, size_t len, unsigned flags, cdz_encoding *out,
                                 cdz_error *err);
 
 /* Working memory for one thread; serves one tokenizer, the first it is used with. NULL when
  * memory is out. */
-cdz_token_scratch *cdz_token_scratch_new(void);
-void cdz_token_scratch_free(cdz_token_scratch *scratch); /* NULL is fine */
+cdz_tokenizer_scratch *cdz_tokenizer_scratch_new(void);
+void cdz_tokenizer_scratch_free(cdz_tokenizer_scratch *scratch); /* NULL is fine */
 
 /* --- ids to text ------------------------------------------------------------------------------ */
 

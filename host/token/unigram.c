@@ -5,7 +5,7 @@
 #include "token/model.h"
 #include "token/unicode.h"
 
-static bool reserve_ways(cdz_model_work *w, size_t n)
+static bool reserve_ways(cdz_tok_model_work *w, size_t n)
 {
     if (n > w->ways_cap) {
         const size_t cap = n + n / 2;
@@ -26,8 +26,8 @@ static void offer(cdz_way *way, double score, size_t begin, int32_t id)
 
 /* Offers every token that begins at i; *single: one of them is the one character of `size`. False when the meter is
  * spent. */
-static bool offer_tokens(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t, size_t n,
-                         size_t i, size_t size, bool *single)
+static bool offer_tokens(const cdz_tok_model *model, cdz_tok_model_work *w, const uint8_t *t,
+                         size_t n, size_t i, size_t size, bool *single)
 {
     cdz_way *ways = w->ways;
     uint32_t node = CDZ_TRIE_ROOT;
@@ -45,7 +45,7 @@ static bool offer_tokens(const cdz_tok_model *model, cdz_model_work *w, const ui
 }
 
 /* The tokens' places, last first, a run of unknown characters being one. */
-static bool walk_back(const cdz_tok_model *model, cdz_model_work *w, size_t n)
+static bool walk_back(const cdz_tok_model *model, cdz_tok_model_work *w, size_t n)
 {
     size_t unk_end = 0; /* 0: no run of unknowns is open */
     for (size_t end = n, begin; end > 0; end = begin) {
@@ -54,37 +54,37 @@ static bool walk_back(const cdz_tok_model *model, cdz_model_work *w, size_t n)
         if (id == model->unk_id) {
             if (!unk_end) unk_end = end;
             if (begin > 0) continue;
-            return cdz_model_put(w, id, 0, unk_end);
+            return cdz_tok_model_put(w, id, 0, unk_end);
         }
-        if (unk_end && !cdz_model_put(w, model->unk_id, end, unk_end)) return false;
+        if (unk_end && !cdz_tok_model_put(w, model->unk_id, end, unk_end)) return false;
         unk_end = 0;
-        if (!cdz_model_put(w, id, begin, end)) return false;
+        if (!cdz_tok_model_put(w, id, begin, end)) return false;
     }
     return true;
 }
 
 /* The ids of an unknown run: a token that is spelt so, the bytes' tokens, or unk. */
-static bool put_unknown(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t,
+static bool put_unknown(const cdz_tok_model *model, cdz_tok_model_work *w, const uint8_t *t,
                         cdz_tok_found f)
 {
     const int32_t known = cdz_strmap_get(model->words, (const char *)t + f.begin, f.end - f.begin);
-    if (known >= 0) return cdz_model_put(w, known, f.begin, f.end);
+    if (known >= 0) return cdz_tok_model_put(w, known, f.begin, f.end);
     bool all = model->byte_fallback;
     for (size_t i = f.begin; i < f.end && all; i++) all = model->byte_id[t[i]] >= 0;
-    if (!all) return cdz_model_put(w, model->unk_id, f.begin, f.end);
+    if (!all) return cdz_tok_model_put(w, model->unk_id, f.begin, f.end);
     for (size_t i = f.begin; i < f.end; i++)
-        if (!cdz_model_put(w, model->byte_id[t[i]], f.begin, f.end)) return false;
+        if (!cdz_tok_model_put(w, model->byte_id[t[i]], f.begin, f.end)) return false;
     return true;
 }
 
 /* Writes the tokens in order after the places, and moves them to the front. */
-static bool resolve(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t)
+static bool resolve(const cdz_tok_model *model, cdz_tok_model_work *w, const uint8_t *t)
 {
     const size_t n_places = w->n;
     for (size_t i = n_places; i-- > 0;) {
         const cdz_tok_found f = w->found[i];
         if (f.id == model->unk_id ? !put_unknown(model, w, t, f)
-                                  : !cdz_model_put(w, f.id, f.begin, f.end))
+                                  : !cdz_tok_model_put(w, f.id, f.begin, f.end))
             return false;
     }
     memmove(w->found, w->found + n_places, (w->n - n_places) * sizeof *w->found);
@@ -92,7 +92,7 @@ static bool resolve(const cdz_tok_model *model, cdz_model_work *w, const uint8_t
     return true;
 }
 
-cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t,
+cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_tok_model_work *w, const uint8_t *t,
                            size_t n, cdz_error *err)
 {
     size_t size;
@@ -100,7 +100,7 @@ cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_model_work *w, const 
     if (!reserve_ways(w, n + 1)) return cdz_err(err, CDZ_E_NOMEM, "out of memory for %zu bytes", n);
     for (size_t i = 0; i < n; i += size) {
         cdz_uc_code(t + i, &size);
-        if (!offer_tokens(model, w, t, n, i, size, &single)) return cdz_model_spent(n, err);
+        if (!offer_tokens(model, w, t, n, i, size, &single)) return cdz_tok_model_spent(n, err);
         if (single) continue;
         if (model->unk_id < 0)
             return cdz_err(

@@ -1,4 +1,7 @@
-/* vocab.c - reading the vocabulary and the added tokens. */
+/* vocab.c - reading the vocabulary and the added tokens, and looking both up.
+ *
+ * Owns: the tables from text to id and back, in the tokenizer's arena. Ids may have holes, a few (CDZ_VOCAB_MAX_HOLES); of a
+ * list that has a token twice the later one counts, as in the reference. */
 #include "token/vocab.h"
 
 #include "token/unicode.h"

@@ -91,6 +91,7 @@ NOTHING(bool, cancelled, (false), const cdz_decoder *dec)
 NOTHING(double, deadline_s, (0), const cdz_decoder *dec)
 NOTHING(bool, facts, (false), const cdz_decoder *dec, const char *model, cdz_model_facts *out)
 REFUSE(draw_rows, cdz_decoder *dec, cdz_scores *scores, int32_t *tokens)
+REFUSE(lens, cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
 
 /* --- what there is ----------------------------------------------------------------------------------------------------- */
 
@@ -233,6 +234,7 @@ static const cdz_decoder_api api = {
     .vocab_size = vocab_size,
     .facts = no_facts,
     .draw_rows = no_draw_rows,
+    .lens = no_lens,
 };
 
 cdz_worker_decoder cdz_worker_decoder_for(cdz_worker *w, const cdz_step *step)

@@ -64,7 +64,7 @@ static bool map_shared(cdz_worker *w)
 
 static cdz_status adopt(cdz_worker *w, const cdz_entry *entry, cdz_error *err)
 {
-    const cdz_bounds within = cdz_native_bounds(&w->native);
+    const cdz_bounds within = cdz_module_bounds(&w->native);
     w->plugins = calloc(entry->n_plugins, sizeof *w->plugins);
     w->offers = calloc(entry->n_plugins, sizeof *w->offers);
     if (!w->plugins || !w->offers) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
@@ -115,7 +115,7 @@ static cdz_status open_plugin(cdz_worker *w, cdz_error *err)
     cdz_filter_loading(false);
     munmap(w->bytes, w->n_bytes);
     CDZ_TRY(st);
-    CDZ_TRY(cdz_entry_check("the plugin", &w->native, &entry, err));
+    CDZ_TRY(cdz_module_check_entry("the plugin", &w->native, &entry, err));
     return adopt(w, &entry, err);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cadenza/ext/tokenizer.h"
+#include "config/generation.h"
 #include "isolate/values.h"
 #include "random/torch_rng.h"
 #include "vec/vec.h"
@@ -74,6 +75,7 @@ static void *scratch(const cdz_step *step, size_t bytes)
 
 static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *value)
 {
+    if (type == 0) return cdz_generation_known(name, value); /* no request need be asked */
     cdz_wire_out out = question(step, CDZ_DOWN_CONFIG);
     cdz_put_text(&out, name);
     cdz_put_u32(&out, type);
@@ -85,7 +87,7 @@ static cdz_status config(const cdz_step *step, const char *name, cdz_param_type 
 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
 {
-    cdz_philox(step->request->seed, cdz_plugin_key(step->plugin->id), row, position, out);
+    cdz_philox(step->request->seed, cdz_philox_key(step->plugin->id), row, position, out);
 }
 
 /* --- the tokenizer -------------------------------------------------------------------------------------------------- */

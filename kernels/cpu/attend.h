@@ -262,6 +262,7 @@ static const char *block_ahead(const cdz_attend *tile, size_t position, size_t f
 {
     const size_t next = position / CDZ_KV_BLOCK * CDZ_KV_BLOCK + FAR;
     if (next < end) return block_of(tile, next);
+    if (tile->latents) return NULL;
     const size_t value = next - (end + CDZ_KV_BLOCK - 1) / CDZ_KV_BLOCK * CDZ_KV_BLOCK + first;
     return value < end ? block_of(tile, value) + keys_bytes(tile) : NULL;
 }
@@ -321,7 +322,7 @@ CDZ_INLINE float largest_lane(__m256 v)
 
 /* Scores to weights in place, +0 outside [begin, end); returns 1 / sum. s is at position
  * `first`. */
-static float softmax(float *s, size_t first, size_t begin, size_t end)
+static float softmax(float *s, const float *sink, size_t first, size_t begin, size_t end)
 {
     const size_t from = begin / EIGHT * EIGHT;
     const __m256 lowest = _mm256_set1_ps(-INFINITY);
@@ -331,7 +332,9 @@ static float softmax(float *s, size_t first, size_t begin, size_t end)
         if (at < begin || at + EIGHT > end) v = _mm256_blendv_ps(lowest, v, seen(at, begin, end));
         largest = _mm256_max_ps(v, largest);
     }
-    const __m256 shift = _mm256_set1_ps(largest_lane(largest));
+    float most = largest_lane(largest);
+    if (sink && *sink > most) most = *sink;
+    const __m256 shift = _mm256_set1_ps(most);
     for (size_t at = from; at < end; at += EIGHT) {
         float *to = s + (at - first);
         __m256 weight = exp8(_mm256_sub_ps(_mm256_loadu_ps(to), shift));
@@ -339,8 +342,53 @@ static float softmax(float *s, size_t first, size_t begin, size_t end)
         _mm256_storeu_ps(to, weight);
         sum = _mm256_add_ps(sum, weight);
     }
-    return 1.0f / fold8(sum);
+    if (!sink) return 1.0f / fold8(sum);
+    return 1.0f / (fold8(sum) + _mm256_cvtss_f32(exp8(_mm256_set1_ps(*sink - most))));
 }
+
+#ifndef CDZ_ATTEND_PACKED
+/* Eight numbers of eight positions, from position after position at each number to number after number at each position. */
+CDZ_INLINE void turn8(float *to, size_t stride, const float *from)
+{
+    __m256 a[8], b[8];
+    CDZ_UNROLL
+    for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(from + i * 8);
+    CDZ_UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    CDZ_UNROLL
+    for (int i = 0; i < 8; i += 4) {
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    CDZ_UNROLL
+    for (size_t i = 0; i < 4; i++) {
+        _mm256_storeu_ps(to + i * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+        _mm256_storeu_ps(to + (i + 4) * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+    }
+}
+
+/* The values of a block whose keys hold them, laid as values are, in the store's type. */
+static void part_values(const cdz_attend *tile, size_t position)
+{
+    const size_t dim = tile->head_dim, n = tile->value_dim, group = dim * CDZ_POSITION_GROUP;
+    const size_t whole = ELEMENT == sizeof(float) ? n / EIGHT * EIGHT : 0;
+    const char *keys = block_of(tile, position);
+    char *room = (char *)tile->room;
+    for (size_t g = 0; g < CDZ_KV_BLOCK; g += CDZ_POSITION_GROUP, keys += group * ELEMENT)
+        for (size_t d = 0; d < whole; d += EIGHT)
+            turn8(tile->room + g * n + d, n, (const float *)(const void *)keys + d * EIGHT);
+    keys = block_of(tile, position);
+    for (size_t p = 0; p < CDZ_KV_BLOCK; p++)
+        for (size_t d = whole; d < n; d++)
+            memcpy(room + (p * n + d) * ELEMENT,
+                   keys + (p / EIGHT * group + d * EIGHT + p % EIGHT) * ELEMENT, ELEMENT);
+}
+#endif
 
 /* The values of the block that holds a position, before them their factors where there are some. */
 static const char *values_of(const cdz_attend *tile, size_t position)
@@ -348,6 +396,11 @@ static const char *values_of(const cdz_attend *tile, size_t position)
 #ifdef CDZ_ATTEND_PACKED
     if (position < tile->n_packed) {
         unpack_values(tile, position / CDZ_KV_BLOCK * CDZ_KV_BLOCK);
+        return (const char *)tile->room;
+    }
+#else
+    if (tile->latents) {
+        part_values(tile, position);
         return (const char *)tile->room;
     }
 #endif
@@ -365,10 +418,11 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
         const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
         const char *from = values_of(tile, at);
         const size_t ahead = block + FAR;
-        const char *next = i == 0 && ahead < end ? block_of(tile, ahead) + keys : from;
+        const bool asks = i == 0 && ahead < end && !tile->latents;
+        const char *next = asks ? block_of(tile, ahead) + keys : from;
         const values_at values = {from + factors, from};
         values_any(nq, &tile->query[i], weights + block - first, tile->score_stride, &values,
-                   next + factors, tile->head_dim, at - block, to - block);
+                   next + factors, tile->value_dim, at - block, to - block);
         at = to;
     }
 }
@@ -381,7 +435,7 @@ static void weigh_values(const cdz_attend *tile, size_t i, size_t nq, size_t fir
     const cdz_attend_query *query = &tile->query[i];
     const span shared = common(query, nq);
     for (size_t q = 0; q < nq; q++) {
-        memset(query[q].out, 0, tile->head_dim * sizeof(float));
+        memset(query[q].out, 0, tile->value_dim * sizeof(float));
         const size_t stop = query[q].end < shared.begin ? query[q].end : shared.begin;
         add_span(tile, i + q, 1, first, query[q].begin, stop);
     }
@@ -405,14 +459,14 @@ static void attend(const cdz_attend *tile)
         if (query->bias) add_bias(scores, first, query);
         if (tile->soft_cap != 0.0f)
             cap_scores(scores, first, query->begin, query->end, tile->soft_cap);
-        inverse[i] = softmax(scores, first, query->begin, query->end);
+        inverse[i] = softmax(scores, query->sink, first, query->begin, query->end);
     }
     for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES)
         weigh_values(tile, i,
                      tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES, first);
     for (size_t i = 0; i < tile->n_queries; i++)
         /* cppcheck-suppress uninitvar ; written for every i above */
-        for (size_t d = 0; d < tile->head_dim; d++) tile->query[i].out[d] *= inverse[i];
+        for (size_t d = 0; d < tile->value_dim; d++) tile->query[i].out[d] *= inverse[i];
 }
 
 #endif

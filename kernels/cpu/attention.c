@@ -118,14 +118,23 @@ static void beside(const call *c, const tile *t, cdz_attend *a)
     a->scores += CDZ_KV_BLOCK * a->head_dim;
 }
 
-/* The tile's kernel call; outputs are (n, head_dim) at `out`, or in place when that is NULL. */
+/* Numbers of a value. */
+static size_t value_dim(const call *c)
+{
+    const cdz_kv_shape *shape = &c->kv->shape;
+    return shape->value_dim ? shape->value_dim : shape->head_dim;
+}
+
+/* The tile's kernel call; outputs are (n, value_dim) at `out`, or in place when that is NULL. */
 static void compute(const call *c, const tile *t, float *out, float *scores)
 {
     const cdz_kv *kv = c->kv;
-    const size_t dim = kv->shape.head_dim;
+    const size_t dim = kv->shape.head_dim, wide = value_dim(c);
     cdz_attend a = {
         .n_queries = t->n,
         .head_dim = dim,
+        .value_dim = wide,
+        .latents = kv->shape.value_dim != 0,
         .base = (const char *)kv->memory +
                 (c->layer * kv->shape.n_kv_heads + t->kv_head) * kv->head_bytes,
         .type = kv->shape.type,
@@ -141,16 +150,21 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         locate(c, t, i, &row, &head);
         cdz_attend_query *query = &a.query[i];
         query->q = c->q + row * c->ldq + head * dim;
-        query->out = out ? out + i * dim : c->out + row * c->ldo + head * dim;
+        query->out = out ? out + i * wide : c->out + row * c->ldo + head * wide;
         query->begin = first_seen(c, c->rows[row].position);
         query->end = end_seen(&c->rows[row]);
         query->bias = c->how.bias ? c->how.bias + head * c->how.bias_stride + c->how.bias_zero -
                                         c->rows[row].position
                                   : NULL;
+        query->sink = c->how.sinks ? c->how.sinks + head : NULL;
         if (query->begin < begin) begin = query->begin;
         if (query->end > end) end = query->end;
     }
     a.score_stride = (ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK) * CDZ_KV_BLOCK;
+    if (a.latents) {
+        a.room = a.scores;
+        a.scores += CDZ_KV_BLOCK * wide;
+    }
     if (c->how.packed) beside(c, t, &a);
     (c->how.packed ? c->set->attend_packed : c->set->attend[kv->shape.type])(&a);
 }
@@ -191,15 +205,14 @@ static void compute_chunk(const void *operand, size_t chunk, void *scratch)
 {
     const operands *ops = operand;
     float *out = scratch;
-    compute(&ops->call, &ops->tiles[chunk], out,
-            out + CDZ_ATTEND_QUERIES * ops->call.kv->shape.head_dim);
+    compute(&ops->call, &ops->tiles[chunk], out, out + CDZ_ATTEND_QUERIES * value_dim(&ops->call));
 }
 
 static void commit_chunk(const void *operand, size_t chunk, const void *scratch)
 {
     const operands *ops = operand;
     const call *c = &ops->call;
-    const size_t dim = c->kv->shape.head_dim;
+    const size_t dim = value_dim(c);
     const float *out = scratch;
     for (size_t i = 0; i < ops->tiles[chunk].n; i++) {
         size_t row, head;

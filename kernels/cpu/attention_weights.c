@@ -41,11 +41,14 @@ static float score(const looked_at *l, const float *q, size_t p)
     return s;
 }
 
-static void softmax(float *s, size_t n)
+/* The weight of a sink, where there is one, goes to no position. */
+static void softmax(float *s, size_t n, const float *sink)
 {
     float largest = s[0], sum = 0.0f;
     for (size_t i = 1; i < n; i++) largest = s[i] > largest ? s[i] : largest;
+    if (sink && *sink > largest) largest = *sink;
     for (size_t i = 0; i < n; i++) sum += s[i] = cdz_exp(s[i] - largest);
+    if (sink) sum += cdz_exp(*sink - largest);
     for (size_t i = 0; i < n; i++) s[i] /= sum;
 }
 
@@ -72,6 +75,6 @@ void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const flo
                 s += how->bias[h * how->bias_stride + how->bias_zero + p - row->position];
             to[p] = how->soft_cap != 0.0f ? cdz_soft_cap(s, how->soft_cap) : s;
         }
-        softmax(to + begin, end - begin);
+        softmax(to + begin, end - begin, how->sinks ? how->sinks + h : NULL);
     }
 }

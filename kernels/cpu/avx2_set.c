@@ -2,6 +2,7 @@
  * vectorised. */
 #include "cpu/avx2.h"
 #include "ref/int8_rows.h"
+#include "ref/recurrent.h"
 #include "ref/rows.h"
 
 const cdz_kernel_set cdz_avx2_set = {
@@ -24,7 +25,9 @@ const cdz_kernel_set cdz_avx2_set = {
     .add = add,
     .scale_norm = scale_norm,
     .silu_mul = silu_mul,
-    .activate = {gelu, gelu_tanh, relu, silu},
+    .clamped_mul = clamped_mul,
+    .xielu = xielu,
+    .activate = {gelu, gelu_tanh, relu, silu, sigmoid},
     .mul = mul,
     .scale = scale,
     .add_scaled = add_scaled,
@@ -34,6 +37,8 @@ const cdz_kernel_set cdz_avx2_set = {
     .sum = sum,
     .rotate = rotate,
     .rotate_pairs = rotate_pairs,
+    .conv = conv,
+    .recur = recur,
     .attend = {[CDZ_F32] = cdz_avx2_attend,
                [CDZ_F16] = cdz_avx2_attend_f16,
                [CDZ_BF16] = cdz_avx2_attend_bf16,

@@ -89,6 +89,12 @@ static void sync(cdz_backend *b)
     cdz_pool_await_readers(cdz_cpu(b)->pool, 0, 0);
 }
 
+static bool takes_type(const cdz_backend *b, cdz_dtype dtype)
+{
+    (void)b;
+    return dtype < CDZ_N_DTYPES;
+}
+
 static bool takes_int8(const cdz_backend *b, cdz_dtype dtype)
 {
     return ((const cpu_backend *)b)->set->int8_tile[dtype] != NULL;
@@ -183,12 +189,17 @@ static const cdz_backend_api operations = {
     .memory = memory,
     .takes_int8 = takes_int8,
     .takes_bf16 = true,
+    .takes_sinks = true,
+    .takes_latents = true,
+    .takes_type = takes_type,
     .to_panels = cdz_cpu_to_panels,
     .matmul = cdz_cpu_matmul,
     .embed = cdz_cpu_embed,
     .rmsnorm = cdz_cpu_rmsnorm,
     .rope = cdz_cpu_rope,
     .silu_mul = cdz_cpu_silu_mul,
+    .clamped_mul = cdz_cpu_clamped_mul,
+    .xielu = cdz_cpu_xielu,
     .layernorm = cdz_cpu_layernorm,
     .activate = cdz_cpu_activate,
     .scale = cdz_cpu_scale,
@@ -200,12 +211,16 @@ static const cdz_backend_api operations = {
     .kv_destroy = cdz_cpu_kv_destroy,
     .kv_block_bytes = cdz_cpu_kv_block_bytes,
     .kv_copy = cdz_cpu_kv_copy,
+    .kv_read = cdz_cpu_kv_read,
+    .kv_restore = cdz_cpu_kv_restore,
     .kv_write = cdz_cpu_kv_write,
     .packed_create = cdz_cpu_packed_create,
     .packed_block_bytes = cdz_cpu_packed_block_bytes,
     .kv_pack = cdz_cpu_kv_pack,
     .attention = cdz_cpu_attention,
     .attention_weights = cdz_cpu_attention_weights,
+    .conv = cdz_cpu_conv,
+    .recur = cdz_cpu_recur,
     .parallel = parallel,
     .destroy = destroy,
 };

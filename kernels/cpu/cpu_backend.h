@@ -47,6 +47,8 @@ cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_bl
 void cdz_cpu_kv_destroy(cdz_backend *b, cdz_kv *kv);
 size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape);
 void cdz_cpu_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);
+void cdz_cpu_kv_read(cdz_backend *b, const cdz_kv *kv, int32_t block, void *to);
+void cdz_cpu_kv_restore(cdz_backend *b, cdz_kv *kv, int32_t block, const void *from);
 void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                       const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
 cdz_kv *cdz_cpu_packed_create(cdz_backend *b, const cdz_kv_shape *shape,
@@ -61,6 +63,11 @@ void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const flo
 void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                        const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
                        const cdz_attention *how);
+
+void cdz_cpu_conv(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx,
+                  const cdz_state_run *runs, size_t n_runs, const cdz_conv *how);
+void cdz_cpu_recur(cdz_backend *b, float *y, size_t ldy, const cdz_state_run *runs, size_t n_runs,
+                   const cdz_recurrence *how);
 
 /* The store as kv.c lays it out. */
 struct cdz_kv {
@@ -86,6 +93,10 @@ void cdz_cpu_layernorm(cdz_backend *b, float *y, size_t ldy, const float *x, siz
                        const cdz_weight *w, const cdz_weight *bias, float eps);
 void cdz_cpu_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                       size_t ldg, size_t m, size_t n, cdz_curve curve);
+void cdz_cpu_xielu(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                   size_t n, const cdz_xielu *how);
+void cdz_cpu_clamped_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                         size_t ldg, size_t m, size_t n);
 void cdz_cpu_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor);
 void cdz_cpu_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap);
 void cdz_cpu_route(cdz_backend *b, float *weights, int32_t *ids, size_t k, const float *scores,

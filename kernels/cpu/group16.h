@@ -123,6 +123,30 @@ CDZ_INLINE group16 group_of_64(cdz_dtype type, const uint8_t *b, size_t g)
     return to;
 }
 
+/* Nibbles that stand for levels, h: which half. */
+CDZ_INLINE group16 level_group(const uint8_t *nibbles, size_t h, float d)
+{
+    return (group16){.q = bits_at(nibbles, 4 * h, 15), .d = d};
+}
+
+/* 2^(e - 128) */
+CDZ_INLINE float exponent_float(uint8_t e)
+{
+    const uint32_t bits = e < 2 ? (uint32_t)0x200000 << e : (uint32_t)(e - 1) << 23;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Group g of sixteen in a block of 256. */
+CDZ_INLINE group16 iq4_xs_group(const uint8_t *b, size_t g)
+{
+    const size_t s = g / 2;
+    const int top = b[2 + s / 4] >> s % 4 * 2 & 3,
+              scale = (b[4 + s / 2] >> s % 2 * 4 & 15) | top << 4;
+    return level_group(b + 8 + 16 * s, g % 2, half_float(b) * (float)(scale - 32));
+}
+
 /* Columns [k, k + 16) of a row of blocks; k is a multiple of 16. */
 CDZ_INLINE group16 group_at(cdz_dtype type, const void *row, size_t k)
 {
@@ -138,6 +162,9 @@ CDZ_INLINE group16 group_at(cdz_dtype type, const void *row, size_t k)
     case CDZ_Q4_K: return q45_k_group(type, b + k / 256 * 144, k % 256 / 16);
     case CDZ_Q5_K: return q45_k_group(type, b + k / 256 * 176, k % 256 / 16);
     case CDZ_Q6_K: return q6_k_group(b + k / 256 * 210, k % 256 / 16);
+    case CDZ_MXFP4: b += k / 32 * 17; return level_group(b + 1, k % 32 / 16, exponent_float(b[0]));
+    case CDZ_IQ4_NL: b += k / 32 * 18; return level_group(b + 2, k % 32 / 16, half_float(b));
+    case CDZ_IQ4_XS: return iq4_xs_group(b + k / 256 * 136, k % 256 / 16);
     case CDZ_INT8: return group_of_64(type, b + k / 64 * 68, k % 64 / 16);
     default: return group_of_64(type, b + k / 64 * 36, k % 64 / 16); /* NF4, FP4 */
     }
@@ -145,13 +172,19 @@ CDZ_INLINE group16 group_at(cdz_dtype type, const void *row, size_t k)
 
 CDZ_INLINE bool has_levels(cdz_dtype type)
 {
-    return type == CDZ_NF4 || type == CDZ_FP4;
+    return type == CDZ_NF4 || type == CDZ_FP4 || type >= CDZ_MXFP4;
 }
 
 CDZ_INLINE const float *levels_of(cdz_dtype type)
 {
-    static const float nf4[16] = CDZ_NF4_LEVELS, fp4[16] = CDZ_FP4_LEVELS;
-    return type == CDZ_NF4 ? nf4 : fp4;
+    static const float nf4[16] = CDZ_NF4_LEVELS, fp4[16] = CDZ_FP4_LEVELS,
+                       mxfp4[16] = CDZ_MXFP4_LEVELS, iq4[16] = CDZ_IQ4_LEVELS;
+    switch (type) {
+    case CDZ_NF4: return nf4;
+    case CDZ_FP4: return fp4;
+    case CDZ_MXFP4: return mxfp4;
+    default: return iq4;
+    }
 }
 
 /* Of the types with a minimum: 1 where it is added, -1 where it comes off, else 0. */

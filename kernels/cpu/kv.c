@@ -23,7 +23,9 @@ size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape)
     if (shape->type >= CDZ_N_KV || shape->head_dim % cdz_dtype_block(shape->type)) return 0;
     if (__builtin_mul_overflow(shape->n_layers, shape->n_kv_heads, &n)) return 0;
     if (__builtin_mul_overflow(n, shape->head_dim, &n)) return 0;
-    if (__builtin_mul_overflow(n, (size_t)2 * CDZ_KV_BLOCK, &n)) return 0;
+    if (shape->value_dim > shape->head_dim || (shape->value_dim && shape->type >= CDZ_N_PLAIN))
+        return 0;
+    if (__builtin_mul_overflow(n, (size_t)(shape->value_dim ? 1 : 2) * CDZ_KV_BLOCK, &n)) return 0;
     return n > SIZE_MAX / sizeof(float) ? 0 : cdz_row_bytes(shape->type, n);
 }
 
@@ -54,7 +56,7 @@ cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_bl
     kv->shape = *shape;
     kv->n_blocks = n_blocks;
     kv->block_bytes = block_bytes;
-    kv->head_bytes = 2 * cdz_kv_keys_bytes(shape->type, shape->head_dim);
+    kv->head_bytes = (shape->value_dim ? 1u : 2u) * cdz_kv_keys_bytes(shape->type, shape->head_dim);
     kv->name = (uint64_t)++cdz_cpu(b)->n_kv << 32;
     return cdz_cpu_open_store(b, kv, bytes, n_blocks * CDZ_KV_BLOCK);
 }
@@ -74,6 +76,18 @@ void cdz_cpu_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from)
     char *memory = kv->memory;
     memcpy(memory + (size_t)to * kv->block_bytes, memory + (size_t)from * kv->block_bytes,
            kv->block_bytes);
+}
+
+void cdz_cpu_kv_read(cdz_backend *b, const cdz_kv *kv, int32_t block, void *to)
+{
+    (void)b;
+    memcpy(to, (const char *)kv->memory + (size_t)block * kv->block_bytes, kv->block_bytes);
+}
+
+void cdz_cpu_kv_restore(cdz_backend *b, cdz_kv *kv, int32_t block, const void *from)
+{
+    cdz_pool_await_readers(cdz_cpu(b)->pool, kv->name, whole_store);
+    memcpy((char *)kv->memory + (size_t)block * kv->block_bytes, from, kv->block_bytes);
 }
 
 typedef struct kv_rows {
@@ -139,11 +153,11 @@ static void put_row(const cdz_kv_shape *shape, char *head, size_t within, const 
     if (shape->type == CDZ_F32) {
         for (size_t d = 0; d < dim; d++)
             memcpy(key + d * CDZ_POSITION_GROUP * sizeof *k, &k[d], sizeof *k);
-        memcpy(value, v, dim * sizeof *v);
+        if (v) memcpy(value, v, dim * sizeof *v);
         return;
     }
     for (size_t d = 0; d < dim; d++) put(shape->type, key + d * CDZ_POSITION_GROUP * bytes, k[d]);
-    for (size_t d = 0; d < dim; d++) put(shape->type, value + d * bytes, v[d]);
+    for (size_t d = 0; v && d < dim; d++) put(shape->type, value + d * bytes, v[d]);
 }
 
 static void write_row(void *arg, size_t i)
@@ -157,7 +171,7 @@ static void write_row(void *arg, size_t i)
                   w->layer * n_heads * kv->head_bytes;
     for (size_t h = 0; h < n_heads; h++)
         put_row(&kv->shape, first + h * kv->head_bytes, position % CDZ_KV_BLOCK,
-                w->k + i * w->ldk + h * dim, w->v + i * w->ldv + h * dim);
+                w->k + i * w->ldk + h * dim, w->v ? w->v + i * w->ldv + h * dim : NULL);
 }
 
 void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,

@@ -226,6 +226,38 @@ void cdz_cpu_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ld
     each_row(b, add_row, &r, m, n);
 }
 
+static void clamped_mul_row(void *arg, size_t i)
+{
+    const pair_rows *r = arg;
+    r->set->clamped_mul(r->y + i * r->ldy, r->a + i * r->ld, r->b + i * r->ld, r->n);
+}
+
+void cdz_cpu_clamped_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                         size_t ldg, size_t m, size_t n)
+{
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n, 0.0f, CDZ_CURVE_GELU};
+    each_row(b, clamped_mul_row, &r, m, n);
+}
+
+typedef struct xielu_rows {
+    pair_rows rows;
+    const cdz_xielu how; /* the caller's may be gone */
+} xielu_rows;
+
+static void xielu_row(void *arg, size_t i)
+{
+    const xielu_rows *x = arg;
+    const pair_rows *r = &x->rows;
+    r->set->xielu(r->y + i * r->ldy, r->a + i * r->ld, &x->how, r->n);
+}
+
+void cdz_cpu_xielu(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                   size_t n, const cdz_xielu *how)
+{
+    xielu_rows r = {{cdz_cpu(b)->set, y, ldy, x, NULL, ldx, n, 0.0f, CDZ_CURVE_GELU}, *how};
+    each_row(b, xielu_row, &r, m, n);
+}
+
 static void activate_row(void *arg, size_t i)
 {
     const pair_rows *r = arg;

@@ -70,6 +70,7 @@ static cdz_backend_api operations()
     api.rope = cuda_rope;
     api.silu_mul = cuda_silu_mul;
     api.activate = cuda_activate;
+    api.xielu = cuda_xielu;
     api.add = cuda_add;
     api.scale = cuda_scale;
     api.soft_cap = cuda_soft_cap;

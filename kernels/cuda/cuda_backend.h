@@ -142,6 +142,8 @@ void cuda_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, cons
                    size_t ldg, size_t m, size_t n);
 void cuda_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                    size_t ldg, size_t m, size_t n, cdz_curve curve);
+void cuda_xielu(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                size_t n, const cdz_xielu *how);
 void cuda_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m, size_t n);
 void cuda_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor);
 void cuda_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap);

@@ -78,28 +78,34 @@ template <int O> static void each(cdz_backend *base, const element_call &call)
 void cuda_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                    size_t ldg, size_t m, size_t n)
 {
-    each<ROW_SILU_MUL>(b, {y, gate, up, ldy, ldg, m, n, 0.0f, 0});
+    each<ROW_SILU_MUL>(b, {y, gate, up, ldy, ldg, m, n, 0.0f, 0, {}});
 }
 
 void cuda_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                    size_t ldg, size_t m, size_t n, cdz_curve curve)
 {
-    each<ROW_ACTIVATE>(b, {y, gate, up, ldy, ldg, m, n, 0.0f, curve});
+    each<ROW_ACTIVATE>(b, {y, gate, up, ldy, ldg, m, n, 0.0f, curve, {}});
+}
+
+void cuda_xielu(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                size_t n, const cdz_xielu *how)
+{
+    each<ROW_XIELU>(b, {y, x, nullptr, ldy, ldx, m, n, 0.0f, 0, *how});
 }
 
 void cuda_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m, size_t n)
 {
-    each<ROW_ADD>(b, {y, x, nullptr, ldy, ldx, m, n, 0.0f, 0});
+    each<ROW_ADD>(b, {y, x, nullptr, ldy, ldx, m, n, 0.0f, 0, {}});
 }
 
 void cuda_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor)
 {
-    each<ROW_SCALE>(b, {x, x, nullptr, ldx, ldx, m, n, factor, 0});
+    each<ROW_SCALE>(b, {x, x, nullptr, ldx, ldx, m, n, factor, 0, {}});
 }
 
 void cuda_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap)
 {
-    each<ROW_SOFT_CAP>(b, {x, x, nullptr, ldx, ldx, m, n, cap, 0});
+    each<ROW_SOFT_CAP>(b, {x, x, nullptr, ldx, ldx, m, n, cap, 0, {}});
 }
 
 void cuda_add_bias(cuda_backend *b, float *y, size_t ldy, size_t m, const cdz_weight *bias)

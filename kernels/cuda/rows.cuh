@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(CDZ_ROPE_REGROUP / 2) rotate(rope_call c)
 
 /* ---- element by element ---- */
 
-enum row_operation { ROW_SILU_MUL, ROW_ACTIVATE, ROW_ADD, ROW_SCALE, ROW_SOFT_CAP };
+enum row_operation { ROW_SILU_MUL, ROW_ACTIVATE, ROW_ADD, ROW_SCALE, ROW_SOFT_CAP, ROW_XIELU };
 
 struct element_call {
     float *y;           /* (m, n), stride ldy */
@@ -148,6 +148,7 @@ struct element_call {
     size_t ldy, ld, m, n;
     float factor;
     int curve;
+    cdz_xielu xielu;
 };
 
 __device__ inline float curve_of(int curve, float x)
@@ -156,6 +157,7 @@ __device__ inline float curve_of(int curve, float x)
     case CDZ_CURVE_GELU: return cdz_gelu(x);
     case CDZ_CURVE_GELU_TANH: return cdz_gelu_tanh(x);
     case CDZ_CURVE_RELU: return x < 0.0f ? 0.0f : x;
+    case CDZ_CURVE_SIGMOID: return cdz_sigmoid(x);
     default: return x / (1.0f + cdz_exp(-x));
     }
 }
@@ -171,6 +173,8 @@ template <int O> __global__ void __launch_bounds__(ROW_THREADS) each_element(ele
             *y = *a / (1.0f + cdz_exp(-*a)) * c.b[row * c.ld + column];
         else if (O == ROW_ACTIVATE)
             *y = c.b ? curve_of(c.curve, *a) * c.b[row * c.ld + column] : curve_of(c.curve, *a);
+        else if (O == ROW_XIELU)
+            *y = cdz_xielu_of(*a, c.xielu.above, c.xielu.below, c.xielu.both);
         else if (O == ROW_ADD)
             *y += *a;
         else if (O == ROW_SCALE)

@@ -243,6 +243,56 @@ static void widen_int8(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
+/* ---- levels in blocks of 32 and 256: the low nibbles first, then the high ones ---- */
+
+static const float cdz_mxfp4_levels[16] = CDZ_MXFP4_LEVELS;
+static const float cdz_iq4_levels[16] = CDZ_IQ4_LEVELS;
+
+static inline void widen_halves(float *restrict y, const uint8_t *restrict nibbles, float d,
+                                const float levels[16])
+{
+    for (size_t i = 0; i < 16; i++) {
+        y[i] = levels[nibbles[i] & 15] * d;
+        y[i + 16] = levels[nibbles[i] >> 4] * d;
+    }
+}
+
+/* 2^(e - 128): half of what e stands for, the levels being twice theirs. 0 and 1 are below the smallest normal number. */
+static inline float cdz_mxfp4_factor(uint8_t e)
+{
+    return cdz_float_of_bits(e < 2 ? (uint32_t)0x200000 << e : (uint32_t)(e - 1) << 23);
+}
+
+/* an exponent, 16 bytes of nibbles. Every number is exact. */
+static void widen_mxfp4(float *restrict y, const void *restrict x, size_t n)
+{
+    const uint8_t *b = x;
+    for (; n; n -= QUANT_SMALL, b += 17, y += QUANT_SMALL)
+        widen_halves(y, b + 1, cdz_mxfp4_factor(b[0]), cdz_mxfp4_levels);
+}
+
+/* f16 d, 16 bytes of nibbles */
+static void widen_iq4_nl(float *restrict y, const void *restrict x, size_t n)
+{
+    const uint8_t *b = x;
+    for (; n; n -= QUANT_SMALL, b += 18, y += QUANT_SMALL)
+        widen_halves(y, b + 2, half_at(b), cdz_iq4_levels);
+}
+
+/* f16 d, two upper bits of eight scales, their lower nibbles, 128 bytes of nibbles: groups of 32 */
+static void widen_iq4_xs(float *restrict y, const void *restrict x, size_t n)
+{
+    const uint8_t *b = x;
+    for (; n; n -= QUANT_LARGE, b += 136) {
+        const float d = half_at(b);
+        const int top = b[2] | b[3] << 8;
+        for (size_t g = 0; g < 8; g++, y += 32) {
+            const int scale = (b[4 + g / 2] >> g % 2 * 4 & 15) | (top >> 2 * g & 3) << 4;
+            widen_halves(y, b + 8 + 16 * g, d * (float)(scale - 32), cdz_iq4_levels);
+        }
+    }
+}
+
 #define CDZ_QUANT_ROWS CDZ_BLOCK_KERNELS(widen)
 
 #endif

@@ -132,6 +132,7 @@ void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n)
         return;
     }
     uint8_t *b = y;
+    if (dtype >= CDZ_N_MADE) return;
     if (dtype >= CDZ_N_GGUF) {
         cdz_to_blocks_64(dtype, b, x, n);
         return;

@@ -5,6 +5,7 @@
 #include "kernel_set.h"
 #include "ref/int8_rows.h"
 #include "ref/quant_rows.h"
+#include "ref/recurrent.h"
 #include "ref/ref.h"
 #include "ref/rows.h"
 
@@ -140,7 +141,9 @@ const cdz_kernel_set cdz_scalar_set = {
     .add = add,
     .scale_norm = scale_norm,
     .silu_mul = silu_mul,
-    .activate = {gelu, gelu_tanh, relu, silu},
+    .clamped_mul = clamped_mul,
+    .xielu = xielu,
+    .activate = {gelu, gelu_tanh, relu, silu, sigmoid},
     .mul = mul,
     .scale = scale,
     .add_scaled = add_scaled,
@@ -150,6 +153,8 @@ const cdz_kernel_set cdz_scalar_set = {
     .sum = sum,
     .rotate = rotate,
     .rotate_pairs = rotate_pairs,
+    .conv = conv,
+    .recur = recur,
     .attend = {cdz_ref_attend, cdz_ref_attend, cdz_ref_attend, cdz_ref_attend},
     .attend_packed = cdz_ref_attend,
 };

@@ -132,6 +132,50 @@ CDZ_SCALAR float cdz_gelu_tanh(float x)
     return 0.5f * x * (1.0f + cdz_tanh(inner));
 }
 
+CDZ_SCALAR float cdz_sigmoid(float x)
+{
+    return 1.0f / (1.0f + cdz_exp(-x));
+}
+
+/* e^x - 1 - x of x <= 0: a series near 0, where the terms would cancel; within 4 ulp. */
+CDZ_SCALAR float cdz_exp_rest(float x)
+{
+    float p = 2.48015873e-5f;
+    p = fmaf(p, x, 1.98412698e-4f);
+    p = fmaf(p, x, 1.38888889e-3f);
+    p = fmaf(p, x, 8.33333333e-3f);
+    p = fmaf(p, x, 4.16666667e-2f);
+    p = fmaf(p, x, 1.66666667e-1f);
+    p = fmaf(p, x, 0.5f);
+    const float near = x * x * p, far = cdz_exp(x) - 1.0f - x;
+    return x > -0.5f ? near : far;
+}
+
+/* transformers' XIELUActivation, but for its eps, which is in the last digits of numbers next to 0. */
+CDZ_SCALAR float cdz_xielu_of(float x, float above, float below, float both)
+{
+    const float rest = below * cdz_exp_rest(x), square = above * x * x;
+    return (x > 0.0f ? square : rest) + both * x;
+}
+
+/* log(1 + e^x), as torch's softplus: from 20 on x itself. log(1 + u) of u = e^-|x| is 2 atanh(u / (2 + u)), whose argument is at
+ * most 1/3; within 2 ulp where x is not below -80. */
+CDZ_SCALAR float cdz_softplus(float x)
+{
+    const float u = cdz_exp(-fabsf(x)), s = u / (2.0f + u), z = s * s;
+    float p = 5.88235294e-2f;
+    p = fmaf(p, z, 6.66666667e-2f);
+    p = fmaf(p, z, 7.69230769e-2f);
+    p = fmaf(p, z, 9.09090909e-2f);
+    p = fmaf(p, z, 1.11111111e-1f);
+    p = fmaf(p, z, 1.42857143e-1f);
+    p = fmaf(p, z, 2.00000000e-1f);
+    p = fmaf(p, z, 3.33333333e-1f);
+    const float log1p = 2.0f * fmaf(s * z, p, s);
+    const float y = (x > 0.0f ? x : 0.0f) + log1p;
+    return x > 20.0f ? x : y;
+}
+
 /* A score drawn into (-cap, cap). */
 CDZ_SCALAR float cdz_soft_cap(float x, float cap)
 {

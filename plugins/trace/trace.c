@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cadenza/ext/tokenizer.h"
+#include "cadenza/ext/trace.h"
 #include "cadenza/observer.h"
 
 enum { KEPT = 64, LINE = 1000, TEXT = 40 };
@@ -215,6 +216,17 @@ static cdz_status see_reorder(const cdz_step *step, const uint32_t *parents)
 
 /* --- life ---------------------------------------------------------------------------------------------------------- */
 
+/* A request that somebody has named, as the server does: its lines can be put beside those of others. */
+static void say_whose(const cdz_step *step)
+{
+    const cdz_trace_api *api = cdz_get_trace(step);
+    const char *id = api ? api->request_id(step) : NULL,
+               *parent = api ? api->traceparent(step) : NULL;
+    if (id || parent)
+        cdz_log(step, CDZ_LOG_INFO, "request %s%s%s", id ? id : "without a name",
+                parent ? ", traceparent " : "", parent ? parent : "");
+}
+
 static cdz_status begin(const cdz_step *step, void **shared)
 {
     memory *m = cdz_alloc(step, sizeof *m);
@@ -228,6 +240,7 @@ static cdz_status begin(const cdz_step *step, void **shared)
     }
     if (!m->looks) return cdz_fail(step, CDZ_E_NOMEM, "no memory for what it sees");
     *shared = m;
+    say_whose(step);
     return CDZ_OK;
 }
 

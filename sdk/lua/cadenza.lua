@@ -154,6 +154,49 @@ bitset = {}
 ---@return cadenza.Bitset
 function bitset.new(n) end
 
+---A constraint on a text. Where `at` stands: a text, or from begin on a state; nothing: the empty text. State 0 is dead.
+---@class cadenza.Grammar
+local Grammar = {}
+
+---Whether some continuation is in the language.
+---@param at? string|integer
+---@return boolean
+function Grammar:viable(at) end
+---Whether the text is in the language: it may end here.
+---@param at? string|integer
+---@return boolean
+function Grammar:accepts(at) end
+---The text that must come, as far as there is one only.
+---@param at? string|integer
+---@return string
+function Grammar:forced(at) end
+---From begin on. The tokens that keep the text in the language; those that end a text come where it accepts.
+---@param at? string|integer
+---@return cadenza.Bitset
+function Grammar:allowed(at) end
+---From begin on. The state of the empty text: a number, which a row's state may hold.
+---@return integer
+function Grammar:start() end
+---From begin on. The state after a text or tokens; 0: nothing in the language goes on so.
+---@param state integer
+---@param what string|cadenza.IdList
+---@return integer
+function Grammar:feed(state, what) end
+
+---What cadenza.grammar takes: one of these.
+---@class cadenza.GrammarTable
+---@field json_schema string? the schema as text
+---@field regex string?
+---@field grammar string? GBNF or Lark, told apart by their look
+---@field gbnf string?
+---@field lark string?
+---@field choice string[]?
+
+---Compiles a constraint when it is first asked: docs/structured.md.
+---@param constraint cadenza.GrammarTable
+---@return cadenza.Grammar
+function cadenza.grammar(constraint) end
+
 ---A vector of float32 scores. Operations that return "self" work in place. C plugins have the same operations, with the same bits.
 ---@class cadenza.Vec
 ---@operator len: integer
@@ -488,13 +531,18 @@ function Rng:sample(probs) end
 ---@field row integer which of the request's rows, from 1
 ---@field tokens cadenza.Ids the row's ids
 ---@field state table? the row's state; read it only
+---@field memory table of drafters: the row's table, as begin returned it, to be written; it stays when tokens are taken back
 ---@field rng cadenza.Rng
 local Context = {}
 
----A resolved generation parameter by transformers' name; nil when unset or unknown.
+---A resolved generation parameter by transformers' name; nil when unset. A wrong name is an error.
 ---@param name string
 ---@return any
 function Context:config(name) end
+---Which of ctx.prompts the row continues; with batched = true row is the place in the lists.
+---@param row? integer
+---@return integer
+function Context:prompt_of(row) end
 ---In begin only.
 ---@param text string
 ---@param special? boolean with the model's begin and end tokens
@@ -524,6 +572,7 @@ function Context:log(...) end
 ---forward, those of seq_forward with the next seq_forward or propose, ids with the next verb that changes them: copy what you
 ---want to keep.
 ---@class cadenza.Decoder: cadenza.Request
+---@field rng cadenza.Rng numbers of its own, from the seed; uniform and multinomial draw from the request's stream
 local Decoder = {}
 
 ---@param row? integer
@@ -776,6 +825,15 @@ function Decoder:hidden_states() end
 ---@param hidden cadenza.Vec[]
 ---@return cadenza.Vec[]
 function Decoder:head(hidden) end
+---What the model would say if these hidden states left it where they are (logit lens): the final norm, then the head.
+---@param hidden cadenza.Vec[]
+---@return cadenza.Vec[]
+function Decoder:lens(hidden) end
+---Which of ctx.prompts a row continues.
+---@param row? integer
+---@return integer
+function Decoder:prompt_of(row) end
+---A resolved generation parameter by transformers' name; nil when unset. A wrong name is an error.
 ---@param name string
 ---@return any
 function Decoder:config(name) end

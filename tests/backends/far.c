@@ -156,6 +156,12 @@ static uint32_t far_n_threads(const cdz_backend *b)
     return 1;
 }
 
+static bool far_takes_type(const cdz_backend *b, cdz_dtype dtype)
+{
+    const far *f = of_const(b);
+    return f->cpu->api->takes_type(f->cpu, dtype);
+}
+
 static bool far_takes_int8(const cdz_backend *b, cdz_dtype dtype)
 {
     (void)b, (void)dtype;
@@ -318,6 +324,29 @@ static void far_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate
     on_device(f, up, "silu_mul", "up");
     cdz_backend *cpu = f->cpu;
     cpu->api->silu_mul(cpu, floats(f, y), ldy, floats(f, gate), floats(f, up), ldg, m, n);
+    cpu->api->sync(cpu);
+}
+
+static void far_clamped_mul(cdz_backend *b, float *y, size_t ldy, const float *gate,
+                            const float *up, size_t ldg, size_t m, size_t n)
+{
+    far *f = of(b);
+    on_device(f, y, "clamped_mul", "y");
+    on_device(f, gate, "clamped_mul", "gate");
+    on_device(f, up, "clamped_mul", "up");
+    cdz_backend *cpu = f->cpu;
+    cpu->api->clamped_mul(cpu, floats(f, y), ldy, floats(f, gate), floats(f, up), ldg, m, n);
+    cpu->api->sync(cpu);
+}
+
+static void far_xielu(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                      size_t n, const cdz_xielu *how)
+{
+    far *f = of(b);
+    on_device(f, y, "xielu", "y");
+    on_device(f, x, "xielu", "x");
+    cdz_backend *cpu = f->cpu;
+    cpu->api->xielu(cpu, floats(f, y), ldy, floats(f, x), ldx, m, n, how);
     cpu->api->sync(cpu);
 }
 
@@ -516,6 +545,20 @@ static void far_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from)
     cpu->api->kv_copy(cpu, kv_of(kv)->kv, to, from);
 }
 
+static void far_kv_read(cdz_backend *b, const cdz_kv *kv, int32_t block, void *to)
+{
+    cdz_backend *cpu = of(b)->cpu;
+    on_host(of(b), to, "kv_read", "to");
+    cpu->api->kv_read(cpu, kv_of(kv)->kv, block, to);
+}
+
+static void far_kv_restore(cdz_backend *b, cdz_kv *kv, int32_t block, const void *from)
+{
+    cdz_backend *cpu = of(b)->cpu;
+    on_host(of(b), from, "kv_restore", "from");
+    cpu->api->kv_restore(cpu, kv_of(kv)->kv, block, from);
+}
+
 static void rows_on_host(const far *f, const cdz_kv_row *rows, size_t m, const char *call)
 {
     on_host(f, rows, call, "rows");
@@ -609,12 +652,17 @@ static const cdz_backend_api operations = {
     .unplace = far_unplace,
     .memory = far_memory,
     .takes_int8 = far_takes_int8,
+    .takes_sinks = true,
+    .takes_latents = true,
+    .takes_type = far_takes_type,
     .matmul = far_matmul,
     .embed = far_embed,
     .rmsnorm = far_rmsnorm,
     .layernorm = far_layernorm,
     .rope = far_rope,
     .silu_mul = far_silu_mul,
+    .clamped_mul = far_clamped_mul,
+    .xielu = far_xielu,
     .activate = far_activate,
     .add = far_add,
     .scale = far_scale,
@@ -627,6 +675,8 @@ static const cdz_backend_api operations = {
     .kv_destroy = far_kv_destroy,
     .kv_block_bytes = far_kv_block_bytes,
     .kv_copy = far_kv_copy,
+    .kv_read = far_kv_read,
+    .kv_restore = far_kv_restore,
     .kv_write = far_kv_write,
     .attention = far_attention,
     .attention_weights = far_attention_weights,

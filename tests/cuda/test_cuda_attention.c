@@ -97,7 +97,7 @@ static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
     c->narrow = s->kv_heads * s->dim;
     c->ld = c->wide + GAP;
     const size_t n_blocks = c->lengths[0] / CDZ_KV_BLOCK + c->lengths[1] / CDZ_KV_BLOCK + 3;
-    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim, s->type};
+    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim, s->type, 0};
     c->here = t->cpu->api->kv_create(t->cpu, &shape, n_blocks);
     c->there = b->api->kv_create(b, &shape, n_blocks);
     expect(t, c->here && c->there, "no store");
@@ -262,10 +262,10 @@ static void stores_round(run *t)
     const cdz_attention how = {.n_heads = 1, .scale = 1.0f};
     const int32_t block = 0;
     const cdz_kv_row row = {&block, 0, 0};
-    const cdz_kv_shape blocks = {1, 1, 64, CDZ_Q8_0};
+    const cdz_kv_shape blocks = {1, 1, 64, CDZ_Q8_0, 0};
     expect(t, both[1]->api->kv_block_bytes(both[1], &blocks) == 0, "Q8_0 is kept, untested");
     for (int type = CDZ_F32; type < CDZ_N_PLAIN; type++) {
-        const cdz_kv_shape shape = {1, 1, DIM, (cdz_dtype)type};
+        const cdz_kv_shape shape = {1, 1, DIM, (cdz_dtype)type, 0};
         float out[2][DIM];
         expect(t,
                both[0]->api->kv_block_bytes(both[0], &shape) ==

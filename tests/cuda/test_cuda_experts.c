@@ -157,7 +157,7 @@ static void same_mixture(run *t, cdz_backend *b, const form *f, size_t m, int ki
 static void every_type(run *t)
 {
     static const size_t rows[] = {1, 2, 6};
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES && t->well; d++) {
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE && t->well; d++) {
         const bool blocks = d >= CDZ_N_PLAIN;
         const form f = {.D = blocks ? 512 : 36,
                         .F = blocks ? 256 : 20,

@@ -68,7 +68,7 @@ static void plain_products(run *t)
 
 static void block_products(run *t)
 {
-    products_of(t, CDZ_N_PLAIN, CDZ_N_DTYPES, block_shapes,
+    products_of(t, CDZ_N_PLAIN, CDZ_N_MADE, block_shapes,
                 sizeof block_shapes / sizeof *block_shapes);
 }
 
@@ -137,13 +137,13 @@ static void near_products(run *t, cdz_backend *b, cdz_dtype dtype, double share)
 /* float32 sums of 512 terms: 512 half-units of the last place would be 3e-5, in practice a tenth. */
 static void library_products_in_f32(run *t)
 {
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES; d++) near_products(t, t->f32, d, 4e-6);
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE; d++) near_products(t, t->f32, d, 4e-6);
 }
 
 /* Activations rounded to 8 bits (bf16), and blocks to the same: 2^-8 each. */
 static void library_products_in_bf16(run *t)
 {
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES; d++) near_products(t, t->automatic, d, 1.0 / 128);
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE; d++) near_products(t, t->automatic, d, 1.0 / 128);
 }
 
 static void library_f32_weights_stay_f32(run *t)
@@ -157,7 +157,7 @@ static void embeddings(run *t)
 {
     static const int32_t ids[] = {4, 0, 4, 2};
     cdz_backend *b = t->strict;
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES; d++) {
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE; d++) {
         rng r = {(uint32_t)d + 3};
         const size_t k = d < CDZ_N_PLAIN ? 67 : 512, ld = k + GAP;
         pair w = random_weight(t, b, &r, d, 5, k);
@@ -593,10 +593,10 @@ static void too_much_is_refused(run *t)
     b->api->memory(b, &left, &total);
     expect(t, left <= total, "more is free than there is");
     expect(t, !b->api->alloc(b, total + 1), "more than there is was given");
-    const cdz_kv_shape shape = {2, 2, 64, CDZ_F32};
+    const cdz_kv_shape shape = {2, 2, 64, CDZ_F32, 0};
     expect(t, !b->api->kv_create(b, &shape, total / b->api->kv_block_bytes(b, &shape) + 1),
            "a store larger than the memory");
-    const cdz_kv_shape huge = {SIZE_MAX / 2, 8, 64, CDZ_F32};
+    const cdz_kv_shape huge = {SIZE_MAX / 2, 8, 64, CDZ_F32, 0};
     expect(t, b->api->kv_block_bytes(b, &huge) == 0, "a shape that does not fit has a size");
     char why[256] = "";
     const cdz_device_options options = {sizeof options, 99, CDZ_PRECISION_AUTO, false};

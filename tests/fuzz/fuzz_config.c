@@ -6,11 +6,28 @@
 #include "load/arch.h"
 #include "support/memory_meter.h"
 
+/* What each layer has, has a size. */
+static void check_layers(const cdz_arch *a)
+{
+    const cdz_recurrent *r = &a->recurrent;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        if (cdz_arch_mixes(a, i, CDZ_MIX_ATTENTION))
+            FUZZ_CHECK(a->n_kv_heads > 0 && a->n_heads % a->n_kv_heads == 0);
+        if (cdz_arch_mixes(a, i, CDZ_MIX_RECURRENT))
+            FUZZ_CHECK(r->taps > 1 && cdz_recurrent_floats(a) > 0);
+        if (cdz_arch_mixes(a, i, CDZ_MIX_DELTA | CDZ_MIX_SSD))
+            FUZZ_CHECK(r->groups > 0 && r->heads % r->groups == 0 && r->rows > 0 && r->columns > 0);
+        if (cdz_arch_feeds(a, i)) FUZZ_CHECK(a->sparse[i] || a->intermediate > 0);
+    }
+}
+
 static void check(const cdz_arch *a)
 {
-    FUZZ_CHECK(a->n_layers > 0 && a->hidden > 0 && a->n_vocab > 0 && a->intermediate > 0);
-    FUZZ_CHECK(a->n_heads % a->n_kv_heads == 0);
-    FUZZ_CHECK(a->context > 0 || a->n_buckets > 0);
+    FUZZ_CHECK(a->n_layers > 0 && a->hidden > 0 && a->n_vocab > 0);
+    check_layers(a);
+    FUZZ_CHECK(a->context > 0 || cdz_arch_adds_by_distance(a) || !cdz_arch_attends(a));
+    for (uint32_t h = 0; a->slopes && h < a->n_heads; h++)
+        FUZZ_CHECK(a->slopes[h] > 0 && a->slopes[h] < 1);
     if (a->encoder) check(a->encoder);
     if (!cdz_arch_rotates(a)) return;
     FUZZ_CHECK(a->head_dim % 2 == 0);

@@ -41,7 +41,7 @@ static void check_stream(const cdz_tokenizer *tok, const cdz_encoding *enc, cons
 
 static void check_text(const cdz_tokenizer *tok, const char *text, size_t len)
 {
-    cdz_token_scratch *scratch = cdz_token_scratch_new();
+    cdz_tokenizer_scratch *scratch = cdz_tokenizer_scratch_new();
     cdz_encoding enc = {0}, with_offsets = {0};
     cdz_buf whole = {0};
     if (cdz_tokenizer_encode(tok, scratch, text, len, CDZ_ENCODE_SPECIAL, &enc, NULL) == CDZ_OK) {
@@ -59,7 +59,7 @@ static void check_text(const cdz_tokenizer *tok, const char *text, size_t len)
     cdz_buf_free(&whole);
     cdz_encoding_free(&enc);
     cdz_encoding_free(&with_offsets);
-    cdz_token_scratch_free(scratch);
+    cdz_tokenizer_scratch_free(scratch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 COMMITTED = ["llama_bf16", "llama_tied_l3", "mistral_sw", "mixtral", "gemma3", "gpt_neox", "phi3", "qwen2_sw", "cohere2", "glm4_moe",
-             "granite", "granitemoe", "llama4", "olmo3", "qwen2_moe"]
+             "granite", "granitemoe", "llama4", "olmo3", "qwen2_moe", "gpt_oss_mxfp4", "deepseek_v2", "deepseek_v3", "stablelm2", "falcon_40b", "bloom", "apertus"]
 
 ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "gpt2": "gpt2",
@@ -31,18 +31,25 @@ ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen
         "granitemoe": "granitemoe", "seed_oss": "seed_oss", "hunyuan_v1_dense": "hunyuan-dense", "ernie4_5": "ernie4_5",
         "ernie4_5_moe": "ernie4_5-moe", "minimax_m2": "minimax-m2", "qwen2_moe": "qwen2moe", "olmoe": "olmoe",
         "gemma": "gemma", "arcee": "arcee", "olmo": "olmo", "nemotron": "nemotron", "llama4_text": "llama4", "phi": "phi2",
-        "gpt_bigcode": "starcoder"}
+        "gpt_bigcode": "starcoder", "gpt_oss": "gpt-oss", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2",
+        "stablelm": "stablelm", "falcon": "falcon", "mpt": "mpt", "bloom": "bloom", "phimoe": "phimoe", "apertus": "apertus"}
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "arcee", "olmo")
-LAYER_NORM = ("gpt2", "gpt_neox", "cohere", "cohere2", "nemotron", "phi", "olmo", "gpt_bigcode")
+LAYER_NORM = ("gpt2", "gpt_neox", "cohere", "cohere2", "nemotron", "phi", "olmo", "gpt_bigcode", "stablelm", "falcon", "mpt", "bloom")
 
 NAMES = [
-    (r"(model|transformer|gpt_neox)\.(embed_tokens|wte|embed_in)", "token_embd"),
+    (r"(model|transformer|gpt_neox)\.(embed_tokens|wte|embed_in|word_embeddings)", "token_embd"),
+    (r"transformer\.word_embeddings_layernorm", "token_embd_norm"),
     (r"transformer\.wpe", "position_embd"),
-    (r"(model\.norm|model\.final_layernorm|transformer\.ln_f|gpt_neox\.final_layer_norm)", "output_norm"),
+    (r"(model\.norm|model\.final_layernorm|transformer\.ln_f|transformer\.norm_f|gpt_neox\.final_layer_norm)", "output_norm"),
     (r"(lm_head|embed_out)", "output"),
-    (r"(?:model\.layers|transformer\.h|gpt_neox\.layers)\.(\d+)\.(.*)", None),
+    (r"(?:model\.layers|transformer\.(?:h|blocks)|gpt_neox\.layers)\.(\d+)\.(.*)", None),
 ]
 LAYER = [
+    (r"self_attn\.(q|k)_layernorm", r"attn_\1_norm"), (r"attention_layernorm|norm_1|ln_mlp", "attn_norm"), (r"feedforward_layernorm|norm_2", "ffn_norm"),
+    (r"ln_attn", "attn_norm_2"), (r"self_attention\.query_key_value|attn\.Wqkv", "attn_qkv"), (r"self_attention\.dense|attn\.out_proj", "attn_output"),
+    (r"ffn\.(up|down)_proj", r"ffn_\1"),
+    (r"self_attn\.(q_a|q_b|kv_b)_proj", r"attn_\1"), (r"self_attn\.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+    (r"self_attn\.(q_a|kv_a)_layernorm", r"attn_\1_norm"), (r"mlp\.router", "ffn_gate_inp"),
     (r"(self_attn|attn|attention)\.(q|k|v)_proj", r"attn_\2"), (r"self_attn\.qkv_proj|attn\.c_attn|attention\.query_key_value", "attn_qkv"),
     (r"self_attn\.o_proj|attn\.c_proj|attention\.dense", "attn_output"), (r"self_attn\.(q|k)_norm", r"attn_\1_norm"),
     (r"self_attn\.(q|k)(?:uery|ey)_layernorm", r"attn_\1_norm"), (r"self_attn\.dense", "attn_output"),
@@ -84,6 +91,60 @@ def permute(t, heads):
     return t.reshape(heads, 2, t.shape[0] // heads // 2, *t.shape[1:]).transpose(1, 2).reshape(t.shape)
 
 
+class Mxfp4:
+    """Blocks of the format: an exponent, then bytes of elements i and i + 16."""
+
+    def __init__(self, nibbles, exponents):
+        """nibbles (..., blocks, 16), element 2 b low and 2 b + 1 high in byte b; exponents (..., blocks)"""
+        each = torch.stack((nibbles & 15, nibbles >> 4), -1).flatten(-2)
+        data = torch.cat((exponents[..., None], each[..., :16] | each[..., 16:] << 4), -1)
+        self.data = data.flatten(-2).numpy()
+
+    def dim(self):
+        return self.data.ndim
+
+    dtype = torch.uint8
+
+
+def gpt_oss_tensors(stored):
+    """Of gpt_oss: a gate's row and an up's row alternate; as floats experts are (inputs, outputs), in blocks (outputs, inputs)."""
+    out = {}
+    own = {n: stored.pop(n) for n in list(stored) if ".self_attn.sinks" in n or ".mlp.experts." in n}
+    for name, t in own.items():
+        i = name.split(".")[2]
+        if name.endswith("sinks"):
+            out["blk.%s.attn_sinks.weight" % i] = t
+            continue
+        part = name.rsplit(".", 1)[1]
+        if part.endswith("_scales"):
+            continue
+        suffix = "bias" if part.endswith("_bias") else "weight"
+        if part.endswith("_blocks"):
+            scales = own[name.replace("_blocks", "_scales")]
+            pick = lambda step: Mxfp4(t[:, step].contiguous(), scales[:, step].contiguous())
+        else:
+            t = t if suffix == "bias" else t.transpose(1, 2).contiguous()
+            pick = lambda step: t[:, step].contiguous()
+        if part.startswith("gate_up"):
+            out["blk.%s.ffn_gate_exps.%s" % (i, suffix)] = pick(slice(0, None, 2))
+            out["blk.%s.ffn_up_exps.%s" % (i, suffix)] = pick(slice(1, None, 2))
+        else:
+            out["blk.%s.ffn_down_exps.%s" % (i, suffix)] = pick(slice(None))
+    return out
+
+
+def deepseek_tensors(stored, config):
+    """Keys' and values' maps of heads apart, the former transposed."""
+    out = {}
+    for name in [n for n in stored if n.endswith("kv_b_proj.weight")]:
+        t, i = stored.pop(name), name.split(".")[2]
+        heads, plain = config["num_attention_heads"], config["qk_nope_head_dim"]
+        t = t.reshape(heads, plain + config["v_head_dim"], -1)
+        out["blk.%s.attn_k_b.weight" % i] = t[:, :plain].transpose(1, 2).contiguous()
+        out["blk.%s.attn_v_b.weight" % i] = t[:, plain:].contiguous()
+    return out
+
+
 def tensors_of(folder, config):
     files = sorted(f for f in os.listdir(folder) if f.startswith("model") and f.endswith(".safetensors"))
     stored = {}
@@ -92,8 +153,13 @@ def tensors_of(folder, config):
     kind = config["model_type"]
     heads = config.get("num_attention_heads", config.get("n_head"))
     kv = config.get("num_key_value_heads", heads)
-    out = {}
+    out = gpt_oss_tensors(stored) if kind == "gpt_oss" else deepseek_tensors(stored, config) if config.get("kv_lora_rank") else {}
+    for name in [n for n in stored if ".norms.0." in n]:  # of each head, to one tensor
+        each = [stored.pop(name.replace(".norms.0.", ".norms.%d." % h)) for h in range(kv if "k_layernorm" in name else heads)]
+        stored[name.replace(".norms.0.", ".")] = torch.stack(each)
     for name, t in stored.items():
+        if ".act_fn." in name:
+            continue
         if kind == "gpt2" and name.endswith((".attn.bias", ".attn.masked_bias")):
             continue
         stacked = re.fullmatch(r"model\.layers\.(\d+)\..*\.(gate_up_proj|down_proj|input_linear\.weight|output_linear\.weight)", name)
@@ -106,7 +172,7 @@ def tensors_of(folder, config):
             else:
                 out["blk.%s.ffn_down_exps.weight" % stacked[1]] = t
             continue
-        after = kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "glm4_moe", "seed_oss")
+        after = kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "glm4_moe", "seed_oss", "gpt_oss")
         new = name_of(name, after)
         if new.endswith("exp_probs_b.bias"):
             t = t.reshape(-1)
@@ -121,8 +187,12 @@ def tensors_of(folder, config):
             t = t.float() + 1
         if kind == "gpt2" and t.dim() == 2 and new.startswith("blk."):
             t = t.T.contiguous()
-        if kind == "gpt_neox" and ".attn_qkv." in new:
+        if kind in ("gpt_neox", "bloom") and ".attn_qkv." in new:
             t = t.reshape(heads, 3, t.shape[0] // heads // 3, *t.shape[1:]).transpose(0, 1).reshape(t.shape)
+        if kind == "falcon" and ".attn_qkv." in new:
+            groups = config["num_kv_heads"] if config["new_decoder_architecture"] else 1
+            each = t.reshape(groups, heads // groups + 2, -1, *t.shape[1:])
+            t = torch.cat([each[:, :-2].reshape(-1, *t.shape[1:]), each[:, -2].reshape(-1, *t.shape[1:]), each[:, -1].reshape(-1, *t.shape[1:])])
         out[new] = t
     if config.get("tie_word_embeddings", kind in ("gpt2", "smollm3") or kind.startswith("gemma")):
         out.pop("output.weight", None)
@@ -151,27 +221,52 @@ def rope_divisors(rope, dim):
     return torch.tensor(out, dtype=torch.float32)
 
 
+def one_key(c):
+    """Of the older falcons, whose num_kv_heads says nothing."""
+    return c["model_type"] == "falcon" and not c["new_decoder_architecture"] and c["multi_query"]
+
+
 def write_metadata(w, c, rope):
     kind, a = c["model_type"], ARCH[c["model_type"]]
     get = lambda *names: next((c[n] for n in names if c.get(n) is not None), None)
-    heads, width = get("num_attention_heads", "n_head"), get("hidden_size", "n_embd")
-    w.add_context_length(get("max_position_embeddings", "n_positions"))
+    heads, width = get("num_attention_heads", "n_head", "n_heads"), get("hidden_size", "n_embd", "d_model")
+    w.add_context_length(get("max_position_embeddings", "n_positions", "max_seq_len") or 2048)
     w.add_embedding_length(width)
     w.add_vocab_size(c["vocab_size"])
     foretelling = kind == "glm4_moe"  # published files count a layer that predicts further tokens, and have it
-    w.add_block_count(get("num_hidden_layers", "n_layer") + foretelling)
+    w.add_block_count(get("num_hidden_layers", "n_layer", "n_layers") + foretelling)
     if foretelling:
         w.add_nextn_predict_layers(1)
-    w.add_feed_forward_length(get("intermediate_size_mlp", "intermediate_size", "n_inner") or 4 * width)
+    w.add_feed_forward_length(get("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size") or 4 * width)
     w.add_head_count(heads)
     if kind not in ("gpt2", "gpt_neox"):
-        w.add_head_count_kv(get("num_key_value_heads") or heads)
-    if get("head_dim"):
+        w.add_head_count_kv(1 if c.get("kv_lora_rank") or one_key(c) else get("num_key_value_heads", "num_kv_heads") or heads)
+    if c.get("kv_lora_rank"):
+        rotated, rank = c["qk_rope_head_dim"], c["kv_lora_rank"]
+        w.add_key_length(rank + rotated)
+        w.add_value_length(rank)
+        w.add_key_length_mla(c["qk_nope_head_dim"] + rotated)
+        w.add_value_length_mla(c["v_head_dim"])
+        w.add_kv_lora_rank(rank)
+        if c["q_lora_rank"]:
+            w.add_q_lora_rank(c["q_lora_rank"])
+        w.add_leading_dense_block_count(c["first_k_dense_replace"])
+        w.add_expert_weights_scale(c["routed_scaling_factor"])
+        w.add_expert_weights_norm(c["norm_topk_prob"])
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID if kind == "deepseek_v3" else gguf.ExpertGatingFuncType.SOFTMAX)
+        if c["n_group"]:
+            w.add_expert_group_count(c["n_group"])
+            w.add_expert_group_used_count(c["topk_group"])
+        if rope.get("mscale_all_dim"):
+            w.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
+    elif get("head_dim"):
         w.add_key_length(c["head_dim"])
         w.add_value_length(c["head_dim"])
     eps = get("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
     (w.add_layer_norm_eps if kind in LAYER_NORM else w.add_layer_norm_rms_eps)(eps or 1e-5)
-    if kind not in ("gpt2", "gpt_bigcode"):
+    if kind == "mpt":
+        w.add_max_alibi_bias(8)
+    if kind not in ("gpt2", "gpt_bigcode", "mpt", "bloom"):
         full = rope.get("full_attention", rope)
         dim = c.get("head_dim") or width // heads
         w.add_rope_freq_base(full["rope_theta"] * full.get("alpha", 1) ** (dim / (dim - 2)))
@@ -184,7 +279,7 @@ def write_metadata(w, c, rope):
                 w.add_rope_scaling_orig_ctx_len(full["original_max_position_embeddings"])
         if "sliding_attention" in rope:
             w.add_float32(a + ".rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
-    if kind == "gpt_neox":
+    if kind in ("gpt_neox", "stablelm"):
         w.add_parallel_residual(c.get("use_parallel_residual", True))
     slides = [t == "sliding_attention" for t in c.get("layer_types") or []]
     if c.get("sliding_window_pattern"):
@@ -238,6 +333,15 @@ def convert(name, out, kind, wide=False):
     write_metadata(w, config, rope)
     w.add_tokenizer_model("none")
     tensors = tensors_of(folder, config)
+    if config["model_type"] == "apertus":
+        stored = load_file(os.path.join(folder, "model.safetensors"))
+        for key in ("alpha_p", "alpha_n", "beta", "eps"):
+            w.add_array("xielu." + key, [float(stored["model.layers.%d.mlp.act_fn.%s" % (i, key)].float()) for i in range(config["num_hidden_layers"])])
+    if rope.get("rope_type") == "longrope":
+        for key in ("long", "short"):
+            tensors["rope_factors_%s.weight" % key] = torch.tensor(rope[key + "_factor"])
+        w.add_rope_scaling_attn_factors(rope["short_mscale"])
+        w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if rope.get("rope_type") == "llama3":
         dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
         tensors["rope_freqs.weight"] = rope_divisors(rope, dim)
@@ -245,6 +349,9 @@ def convert(name, out, kind, wide=False):
     for n, t in tensors.items():
         plain = t.dim() == 1 or n.startswith("position_embd") or "ffn_gate_inp" in n
         wanted = "f32" if plain else kind or {torch.bfloat16: "bf16", torch.float16: "f16"}.get(t.dtype, "f32")
+        if isinstance(t, Mxfp4):
+            w.add_tensor(n, t.data, raw_dtype=types.MXFP4)
+            continue
         data = t.float().numpy()
         if wanted == "bf16":
             w.add_tensor(n, t.to(torch.bfloat16).view(torch.uint16).numpy().view(np.uint8), raw_dtype=types.BF16)
@@ -303,7 +410,7 @@ def vocabulary(name, out):
 
 # Where a block has its float16 factors.
 HALVES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q2_K": [80, 82], "Q3_K": [108],
-          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "MXFP4": [], "IQ4_NL": [0], "IQ4_XS": [0]}
 
 
 def blocks(out):
@@ -317,6 +424,9 @@ def blocks(out):
         data = random.integers(0, 256, (n, size), dtype=np.uint8)
         for at in places:
             data[:, at:at + 2] = random.uniform(-2, 2, (n, 1)).astype(np.float16).view(np.uint8)
+        if name == "MXFP4":
+            data[:4, 0] = 0, 1, 2, 253
+            data[4:, 0] %= 250
         data = data.reshape(2, -1)
         w.add_tensor(name, data, raw_dtype=kind)
         w.add_tensor(name + ".wide", gguf.quants.dequantize(data, kind))

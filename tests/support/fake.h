@@ -96,12 +96,17 @@ static cdz_status fake_config(const cdz_step *step, const char *name, cdz_param_
     if (strcmp(name, "top_k") == 0 && type == CDZ_T_INT) return *(int64_t *)out = 50, CDZ_OK;
     if (strcmp(name, "temperature") == 0 && type == CDZ_T_OPT_REAL)
         return *(cdz_opt_real *)out = (cdz_opt_real){0.5, true, false}, CDZ_OK;
+    if (type == 0) { /* some that are unset */
+        *(const char **)out = "top_k";
+        const bool known = strcmp(name, "top_p") == 0 || strcmp(name, "min_new_tokens") == 0;
+        return known ? CDZ_OK : CDZ_E_NOT_FOUND;
+    }
     return CDZ_E_NOT_FOUND;
 }
 
 static void fake_noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
 {
-    cdz_philox(step->request->seed, cdz_plugin_key(step->plugin->id), row, position, out);
+    cdz_philox(step->request->seed, cdz_philox_key(step->plugin->id), row, position, out);
 }
 
 static double fake_now_s(const cdz_step *step)

@@ -44,7 +44,7 @@ proc_facts proc_child_of(pid_t parent);
 
 /* --- a plugin that attacks ------------------------------------------------------------------------------------------ */
 
-/* isolate/hostile.c: its bytes, and where its order stands in them. */
+/* plugins/isolate/hostile.c: its bytes, and where its order stands in them. */
 typedef struct hostile {
     char *bytes;
     size_t n, order_at;

@@ -1,5 +1,5 @@
 /* run_support.h - the engine with golden models, and plans put together by hand from plugins that are constant data
- * of a test or real shared objects. Everything is static: each test program includes what it uses. */
+ * of a test or real shared objects. */
 #ifndef CADENZA_TEST_RUN_SUPPORT_H
 #define CADENZA_TEST_RUN_SUPPORT_H
 
@@ -8,24 +8,18 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/environment.h"
-#include "base/json.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "load/safetensors.h"
 #include "run/engine/engine.h"
+#include "support/golden.h"
 #include "support/must.h"
-
-#define UNUSED __attribute__((unused))
-
-static const char golden_folder[] = CADENZA_TEST_DATA "/golden/";
 
 /* --- an engine with one or two golden models --------------------------------------------------------------- */
 
@@ -34,49 +28,10 @@ typedef struct rig {
     cdz_run_model *model, *assistant;
 } rig;
 
-UNUSED static cdz_run_model *open_model_with(cdz_engine *engine, const char *name, bool tokenizer)
-{
-    char path[512];
-    cdz_error err = {0};
-    cdz_weights *weights;
-    cdz_tokenizer *tok = NULL;
-    cdz_run_model *model;
-    snprintf(path, sizeof path, "%s%s", golden_folder, name);
-    must(cdz_weights_open(path, &weights, &err), &err);
-    if (tokenizer) must(cdz_tokenizer_open(path, &tok, &err), &err);
-    must(cdz_run_model_create(engine, weights, tok, &model, &err), &err);
-    return model;
-}
-
-UNUSED static cdz_run_model *open_model(cdz_engine *engine, const char *name)
-{
-    return open_model_with(engine, name, false);
-}
-
-UNUSED static rig rig_open(const char *model, cdz_engine_options options)
-{
-    rig r = {0};
-    cdz_error err = {0};
-    if (!options.kv_bytes) options.kv_bytes = 8 << 20;
-    if (!options.cpu_variant) options.cpu_variant = cdz_env_cpu();
-    if (!options.fibres) options.fibres = cdz_env_fibres();
-    /* As the library does, so that every test of the engine can run on other kernels, fibres and devices. */
-    options.device = (cdz_device_wish){.name = cdz_env_device(),
-                                       .folder = cdz_env_backends(),
-                                       .precision = CDZ_PRECISION_F32,
-                                       .strict = true};
-    must(cdz_engine_create(&options, &r.engine, &err), &err);
-    r.model = open_model(r.engine, model);
-    return r;
-}
-
-UNUSED static void rig_close(rig *r)
-{
-    if (r->assistant) cdz_run_model_release(r->assistant);
-    cdz_run_model_release(r->model);
-    cdz_engine_free(r->engine);
-    *r = (rig){0};
-}
+cdz_run_model *open_model_with(cdz_engine *engine, const char *name, bool tokenizer);
+cdz_run_model *open_model(cdz_engine *engine, const char *name);
+rig rig_open(const char *model, cdz_engine_options options);
+void rig_close(rig *r);
 
 /* --- plans by hand ------------------------------------------------------------------------------------------ */
 
@@ -87,76 +42,19 @@ typedef struct hand_plan {
     cdz_instance processors[MAX_STAGES], criteria[MAX_STAGES];
 } hand_plan;
 
-UNUSED static cdz_instance instance_of(const cdz_plugin_base *plugin, const void *params)
-{
-    cdz_error err = {0};
-    cdz_instance made = {.name = plugin->id, .plugin = {plugin, NULL}, .params = params};
-    must(cdz_offers_ask(plugin, &made.offers, &err), &err);
-    return made;
-}
-
-UNUSED static void plan_add_processor(hand_plan *p, const cdz_processor *processor,
-                                      const void *params)
-{
-    p->processors[p->plan.n_processors++] = instance_of(&processor->base, params);
-}
-
-UNUSED static void plan_add_criterion(hand_plan *p, const cdz_criterion *criterion,
-                                      const void *params)
-{
-    p->criteria[p->plan.n_criteria++] = instance_of(&criterion->base, params);
-}
-
-UNUSED static void plan_init(hand_plan *p, const cdz_plugin_base *strategy, const void *params)
-{
-    *p = (hand_plan){0};
-    p->plan.strategy = instance_of(strategy, params);
-    p->plan.processors = p->processors;
-    p->plan.criteria = p->criteria;
-}
+cdz_instance instance_of(const cdz_plugin_base *plugin, const void *params);
+void plan_add_processor(hand_plan *p, const cdz_processor *processor, const void *params);
+void plan_add_criterion(hand_plan *p, const cdz_criterion *criterion, const void *params);
+void plan_init(hand_plan *p, const cdz_plugin_base *strategy, const void *params);
 
 /* A built plugin of one descriptor. Stays loaded. */
-UNUSED static const cdz_plugin_base *built_plugin(const char *name)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/lib/cadenza/%s.so", CADENZA_BUILD_DIR, name);
-    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!so) fail_msg("%s", dlerror());
-    const cdz_entry *entry = dlsym(so, "cdz_plugin");
-    assert_non_null(entry);
-    return entry->plugins[0];
-}
+const cdz_plugin_base *built_plugin(const char *name);
 
 /* --- stop rules of the tests' own ---------------------------------------------------------------------------- */
 
-UNUSED static cdz_status test_length(const cdz_step *step, cdz_stop *stops)
-{
-    for (uint32_t r = 0; r < step->n_rows; r++)
-        if (step->input_ids[r].len >= step->request->max_length)
-            stops[r] = (cdz_stop){CDZ_STOP_LENGTH, {"length", 6}};
-    return CDZ_OK;
-}
-
-UNUSED static const cdz_criterion length_rule = {
-    .base = {CDZ_CRITERION_BASE, .id = "test.length", .version = "1.0.0", .summary = "length"},
-    .test = test_length,
-};
-
-UNUSED static cdz_status test_eos(const cdz_step *step, cdz_stop *stops)
-{
-    const cdz_ids eos = step->request->eos;
-    for (uint32_t r = 0; r < step->n_rows; r++)
-        for (uint32_t i = 0; i < eos.len; i++)
-            if (step->input_ids[r].at[step->input_ids[r].len - 1] == eos.at[i])
-                stops[r] = (cdz_stop){CDZ_STOP_EOS, {"eos", 3}};
-    return CDZ_OK;
-}
-
-UNUSED static const cdz_criterion eos_rule = {
-    .base = {CDZ_CRITERION_BASE, .id = "test.eos", .version = "1.0.0", .summary = "eos"},
-    .caps = CDZ_HAS_EOS,
-    .test = test_eos,
-};
+/* At the request's max_length, and at its eos tokens. */
+extern const cdz_criterion length_rule;
+extern const cdz_criterion eos_rule;
 
 /* --- jobs ----------------------------------------------------------------------------------------------------- */
 
@@ -172,141 +70,17 @@ typedef struct answer {
     bool done;
 } answer;
 
-UNUSED static void answer_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
-{
-    answer *a = user;
-    a->n_calls++;
-    for (uint32_t i = 0; row < 4 && i < n && a->n_streamed[row] < 256; i++)
-        a->streamed[row][a->n_streamed[row]++] = ids[i];
-}
-
-UNUSED static void answer_done(void *user, cdz_outcome *outcome)
-{
-    answer *a = user;
-    a->job->plan = NULL; /* the test's own */
-    pthread_mutex_lock(&a->lock);
-    a->outcome = outcome;
-    a->done = true;
-    pthread_cond_broadcast(&a->changed);
-    pthread_mutex_unlock(&a->lock);
-}
+void answer_tokens(void *user, const cdz_new_tokens *tokens);
+void answer_done(void *user, cdz_outcome *outcome);
 
 /* A job of n_prompts padded rows of prompt_len ids each; masks may be NULL. The answer belongs to it. */
-UNUSED static cdz_job *new_job(const rig *r, hand_plan *plan, const int32_t *ids,
-                               const uint8_t *masks, uint32_t n_prompts, uint32_t prompt_len,
-                               uint32_t max_new, answer *a)
-{
-    cdz_job *job = cdz_job_new();
-    assert_non_null(job);
-    if (plan) plan->plan.generation.use_cache = true;
-    job->plan = plan ? &plan->plan : NULL;
-    job->model = r->model;
-    job->assistant = r->assistant;
-    job->n_prompts = job->n_rows = n_prompts;
-    job->prompt_len = prompt_len;
-    job->max_length = prompt_len + max_new;
-    job->rows = cdz_arena_array(&job->arena, n_prompts, sizeof *job->rows);
-    int32_t *copy = cdz_arena_array(&job->arena, (size_t)n_prompts * prompt_len, sizeof *copy);
-    uint8_t *mask = cdz_arena_array(&job->arena, (size_t)n_prompts * prompt_len, 1);
-    assert_true(job->rows && copy && mask);
-    memcpy(copy, ids, (size_t)n_prompts * prompt_len * sizeof *copy);
-    memset(mask, 1, (size_t)n_prompts * prompt_len);
-    if (masks) memcpy(mask, masks, (size_t)n_prompts * prompt_len);
-    for (uint32_t i = 0; i < n_prompts; i++)
-        job->rows[i] = (cdz_job_row){.ids = copy + i * prompt_len, .mask = mask + i * prompt_len};
-    *a = (answer){.job = job};
-    pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->changed, NULL);
-    job->on_tokens = answer_tokens;
-    job->on_done = answer_done;
-    job->user = a;
-    return job;
-}
-
-UNUSED static void submit(const rig *r, answer *a)
-{
-    cdz_error err = {0};
-    must(cdz_engine_submit(r->engine, a->job, &a->id, &err), &err);
-}
-
-UNUSED static cdz_outcome *await(answer *a)
-{
-    pthread_mutex_lock(&a->lock);
-    while (!a->done) pthread_cond_wait(&a->changed, &a->lock);
-    pthread_mutex_unlock(&a->lock);
-    return a->outcome;
-}
-
-UNUSED static cdz_outcome *await_well(answer *a)
-{
-    cdz_outcome *outcome = await(a);
-    must(outcome->error.code, &outcome->error);
-    return outcome;
-}
-
-UNUSED static cdz_outcome *run(const rig *r, answer *a)
-{
-    submit(r, a);
-    return await(a);
-}
-
-UNUSED static cdz_outcome *run_well(const rig *r, answer *a)
-{
-    submit(r, a);
-    return await_well(a);
-}
-
-UNUSED static void answer_free(answer *a)
-{
-    cdz_outcome_free(a->outcome);
-    pthread_cond_destroy(&a->changed);
-    pthread_mutex_destroy(&a->lock);
-}
-
-/* --- golden cases --------------------------------------------------------------------------------------------- */
-
-typedef struct golden {
-    cdz_arena arena;
-    cdz_json cases;
-} golden;
-
-UNUSED static golden golden_open(const char *model)
-{
-    golden g = {0};
-    char path[512];
-    cdz_error err = {0};
-    snprintf(path, sizeof path, "%s%s/cases.json", golden_folder, model);
-    must(cdz_json_read_file(path, 0, NULL, &g.arena, &g.cases, &err), &err);
-    return g;
-}
-
-UNUSED static bool golden_has(const golden *g, const char *id)
-{
-    for (uint32_t i = 0; i < g->cases.len; i++)
-        if (cdz_json_eq(cdz_json_get(&g->cases.items[i], "id"), id)) return true;
-    return false;
-}
-
-UNUSED static const cdz_json *golden_case(const golden *g, const char *id)
-{
-    for (uint32_t i = 0; i < g->cases.len; i++)
-        if (cdz_json_eq(cdz_json_get(&g->cases.items[i], "id"), id)) return &g->cases.items[i];
-    fail_msg("no golden case %s", id);
-    return NULL;
-}
-
-/* Rows of integers, all equally long, side by side. */
-UNUSED static int32_t *golden_rows(const cdz_json *rows, uint32_t *n, uint32_t *len)
-{
-    *n = rows->len;
-    *len = rows->items[0].len;
-    int32_t *ids = calloc((size_t)*n * *len, sizeof *ids);
-    for (uint32_t r = 0; r < *n; r++) {
-        assert_int_equal(rows->items[r].len, *len);
-        for (uint32_t i = 0; i < *len; i++)
-            ids[r * *len + i] = (int32_t)rows->items[r].items[i].integer;
-    }
-    return ids;
-}
+cdz_job *new_job(const rig *r, hand_plan *plan, const int32_t *ids, const uint8_t *masks,
+                 uint32_t n_prompts, uint32_t prompt_len, uint32_t max_new, answer *a);
+void submit(const rig *r, answer *a);
+cdz_outcome *await(answer *a);
+cdz_outcome *await_well(answer *a);
+cdz_outcome *run(const rig *r, answer *a);
+cdz_outcome *run_well(const rig *r, answer *a);
+void answer_free(answer *a);
 
 #endif

@@ -7,7 +7,11 @@
 set -uo pipefail
 build=$(cd "$1" && pwd)
 command -v nm >/dev/null && command -v python3 >/dev/null || { echo "skipped labels: there is no nm, or no python3"; exit 77; }
-ctest --test-dir "$build" --show-only=json-v1 | python3 -c '
+# From a folder of its own: ctest writes a log where it starts, and the build's is being written.
+beside=$(mktemp -d)
+trap 'rm -rf "$beside"' EXIT
+printf 'subdirs("%s")\n' "$build" >"$beside/CTestTestfile.cmake"
+ctest --test-dir "$beside" --show-only=json-v1 | python3 -c '
 import json, os, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 

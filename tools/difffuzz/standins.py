@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import os
 import types
 from dataclasses import dataclass
@@ -140,14 +141,16 @@ def transformers_mixin() -> Any:
 
 @contextlib.contextmanager
 def rope_of_steps(case: Json, model: Json) -> Iterator[None]:
-    """Dynamic rope by the length of the step that a position belongs to; the prompt, of one row, is a step."""
+    """Dynamic rope by the length of the step that a position belongs to; the prompt, of one row, is a step. The family's own code
+    lays the angles out, below what keeps frequencies from one pass to the next: halves, or pairs as in cohere2."""
     prompt, load = sum(seen(case, model)[0]), golden.load
 
     def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        make = ROPE_INIT_FUNCTIONS["dynamic"]
-        angles = [p * make(self.config, x.device, seq_len=max(p + 1, prompt))[0].float() for p in position_ids[0].tolist()]
-        turned = torch.stack(angles)[None].repeat(1, 1, 2)
-        return turned.cos().to(x.dtype), turned.sin().to(x.dtype)
+        turned = []
+        for p in position_ids[0].tolist():
+            self.inv_freq = ROPE_INIT_FUNCTIONS["dynamic"](self.config, x.device, seq_len=max(p + 1, prompt))[0]
+            turned.append(inspect.unwrap(type(self).forward)(self, x, torch.tensor([[p]])))
+        return torch.cat([c for c, _ in turned], 1), torch.cat([s for _, s in turned], 1)
 
     def loaded(path: str) -> Any:
         whole = load(path)

@@ -24,6 +24,7 @@ settings() { # TEXT with ';' between: one a line, no spaces round
 pipeline() { # id settings own
     local key=processors
     "$cadenza" plugin page "$1" | sed -n 3p | grep -q 'A strategy,' && key=strategy
+    "$cadenza" plugin page "$1" | sed -n 3p | grep -q 'A drafter,' && key=drafter
     [ -z "$3" ] || printf '[pipeline]\n%s = %s\n\n' "$key" "$1"
     printf '[generation]\n'
     settings "$2" | sed 's/=/ = /'
@@ -97,6 +98,18 @@ C
     printf '```\n\n```console\n$ ./%s cadenza-source/models/pocket-dictionary%s\n```\n' "$1" "${4:+ $4}"
 }
 
+is_scheduler() { "$cadenza" plugin page "$1" | sed -n 3p | grep -q 'A scheduler,'; }
+
+# A scheduler is a server's, or a runtime's: no pipeline names it.
+scheduler_example() { # id prompt settings own
+    printf '\n## In a server'\''s file\n\n```ini %s.ini\n[server]\nscheduler = %s\n\n[%s]\n' "$1" "$1" "$1"
+    settings "$4" | sed 's/=/ = /'
+    printf '```\n\n```console\n$ cadenza serve --config %s.ini --check-config\n```\n' "$1"
+    c_example "$1" "$2" "$3" "" "" |
+        sed -e "s/^    cdz_runtime \*runtime = NULL;/    static const char *const params[] = {\"$(settings "$4" | paste -sd, | sed 's/,/", "/g')\"};\n    const cdz_options options = {.size = sizeof options,\n                                 .scheduler = \"$1\",\n                                 .scheduler_params = params,\n                                 .n_scheduler_params = sizeof params \/ sizeof *params};\n&/" \
+            -e 's/cdz_open(NULL, /cdz_open(\&options, /'
+}
+
 # The same processor as a script of one's own: it replaces the built-in one in a chain, and gives the same bits.
 lua_example() { # id prompt settings
     local twin=$root/tests/lua/twins/$1.lua
@@ -117,7 +130,7 @@ lua_example() { # id prompt settings
 
 source_of() { # id
     local file
-    for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c plugins/$1/$1.c plugins/$1/$1.lua; do
+    for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c schedulers/$1.c plugins/$1/$1.c plugins/$1/$1.lua; do
         [ -f "$root/$file" ] || continue
         printf '\nIts source is [`%s`](../../%s), written on the public headers alone.\n' "$file" "$file"
         return 0
@@ -137,8 +150,12 @@ for id in $ids; do
     IFS='|' read -r _ prompt set assistant own <<<"$line"
     {
         "$cadenza" plugin page "$id"
-        ini_example "$id" "$prompt" "$set" "$assistant" "$own"
-        c_example "$id" "$prompt" "$set" "$assistant" "$own"
+        if is_scheduler "$id"; then
+            scheduler_example "$id" "$prompt" "$set" "$own"
+        else
+            ini_example "$id" "$prompt" "$set" "$assistant" "$own"
+            c_example "$id" "$prompt" "$set" "$assistant" "$own"
+        fi
         lua_example "$id" "$prompt" "$set"
         source_of "$id"
     } >"$out/$id.md"

@@ -3,7 +3,7 @@
 # A statement is looked at whole, however many lines it has. Prints file:line: what, and fails if there is one. With
 # -v list=1 it prints the names. Tried by tests/tools/door/run.sh.
 BEGIN {
-    n = split("cdz_processor cdz_criterion cdz_strategy cdz_drafter cdz_observer cdz_loader cdz_form_api cdz_phase_api " \
+    n = split("cdz_processor cdz_criterion cdz_strategy cdz_drafter cdz_observer cdz_loader cdz_scheduler cdz_form_api cdz_phase_api " \
               "cdz_state_api cdz_companion_api", structs, " ")
     for (i = 1; i <= n; i++) plugin_side[structs[i]] = 1
 }

@@ -22,7 +22,10 @@ def read_words():
     rooms, shared = {}, set()
     for line in (ROOT / 'tools/lint/prefixes.txt').read_text().splitlines():
         if line.startswith('shared:'):
-            shared |= set(line[7:].split())
+            word, _, why = line[7:].partition('|')
+            if not why.strip():
+                sys.exit(f'tools/lint/prefixes.txt: "{word.strip()}" is shared without a reason')
+            shared.add(word.strip())
         elif line.strip() and not line.startswith('#'):
             room, words = line.split('|')
             rooms.setdefault(room.strip(), set()).update(words.split())

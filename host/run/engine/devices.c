@@ -22,8 +22,8 @@ enum { MAY_BE_SHARED = 16 };
 static cdz_status open_device(cdz_engine *engine, cdz_backend **out, cdz_error *err)
 {
     cdz_device_found found;
-    CDZ_TRY(cdz_device_find(&engine->wish, &found, err));
-    if (found.entry) return cdz_device_create(&engine->wish, &found, out, err);
+    CDZ_TRY(cdz_device_find(&engine->machine.device, &found, err));
+    if (found.entry) return cdz_device_create(&engine->machine.device, &found, out, err);
     *out = engine->backend;
     if (!found.why[0]) return CDZ_OK;
     char text[600];
@@ -53,44 +53,73 @@ cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, c
     return status;
 }
 
-/* The device's lock is held. */
-static cdz_status wish(cdz_engine *engine, const char *name, cdz_error *err)
+/* --- what pipelines ask for, while no model is open ------------------------------------------------------------------ */
+
+/* Is another one to be had than the present one? What the embedder said stays. */
+static bool changes(const cdz_engine *engine, cdz_engine_said what, bool same)
 {
     cdz_assert_holds(&engine->device_lock);
-    cdz_device_wish wish = engine->wish;
+    return !same && !(engine->machine.said & what);
+}
+
+static cdz_status wish_device(cdz_engine *engine, const char *name, cdz_error *err)
+{
+    cdz_device_wish wish = engine->machine.device;
+    const char *was = wish.name ? wish.name : "cpu";
     wish.name = name;
     CDZ_TRY(cdz_device_check_name(&wish, err));
-    const char *was = engine->wish.name ? engine->wish.name : "cpu";
-    if (engine->wish_fixed || strcmp(was, name) == 0) return CDZ_OK;
+    if (!changes(engine, CDZ_SAID_DEVICE, strcmp(was, name) == 0)) return CDZ_OK;
     if (engine->device)
         return cdz_err(err, CDZ_E_STATE, "device '%.60s': models are open on %s already", name,
                        engine->device->api->device);
     char *kept = strdup(name);
     if (!kept) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a device's name");
     free(engine->wish_name);
-    engine->wish.name = engine->wish_name = kept;
+    engine->machine.device.name = engine->wish_name = kept;
+    return CDZ_OK;
+}
+
+static cdz_status wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error *err)
+{
+    const cdz_dtype was = engine->machine.kv_type;
+    if (!changes(engine, CDZ_SAID_KV_TYPE, type == was)) return CDZ_OK;
+    if (engine->device)
+        return cdz_err(err, CDZ_E_STATE, "KV cache in %s: models are open with %s already",
+                       cdz_dtype_name(type), cdz_dtype_name(was));
+    engine->machine.kv_type = type;
+    return CDZ_OK;
+}
+
+static cdz_status wish_numa(cdz_engine *engine, bool spread, cdz_error *err)
+{
+    if (!changes(engine, CDZ_SAID_NUMA, spread == engine->machine.numa)) return CDZ_OK;
+    if (engine->device)
+        return cdz_err(err, CDZ_E_STATE, "numa %s: models are open with %s already",
+                       spread ? "spread" : "off", spread ? "off" : "spread");
+    engine->machine.numa = spread;
     return CDZ_OK;
 }
 
 cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err)
 {
     cdz_mutex_lock(&engine->device_lock);
-    const cdz_status status = wish(engine, name, err);
+    const cdz_status status = wish_device(engine, name, err);
     cdz_mutex_unlock(&engine->device_lock);
     return status;
 }
 
 cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error *err)
 {
-    cdz_status status = CDZ_OK;
     cdz_mutex_lock(&engine->device_lock);
-    if (!engine->kv_type_fixed && engine->kv_type != type) {
-        if (engine->device)
-            status = cdz_err(err, CDZ_E_STATE, "KV cache in %s: models are open with %s already",
-                             cdz_dtype_name(type), cdz_dtype_name(engine->kv_type));
-        else
-            engine->kv_type = type;
-    }
+    const cdz_status status = wish_kv_type(engine, type, err);
+    cdz_mutex_unlock(&engine->device_lock);
+    return status;
+}
+
+cdz_status cdz_engine_wish_numa(cdz_engine *engine, bool spread, cdz_error *err)
+{
+    cdz_mutex_lock(&engine->device_lock);
+    const cdz_status status = wish_numa(engine, spread, err);
     cdz_mutex_unlock(&engine->device_lock);
     return status;
 }
@@ -130,21 +159,6 @@ void cdz_engine_serve(cdz_engine *engine)
 
 /* --- nodes of memory ----------------------------------------------------------------------------------------------- */
 
-cdz_status cdz_engine_wish_numa(cdz_engine *engine, bool spread, cdz_error *err)
-{
-    cdz_status status = CDZ_OK;
-    cdz_mutex_lock(&engine->device_lock);
-    if (!engine->numa_fixed && engine->numa != spread) {
-        if (engine->device)
-            status = cdz_err(err, CDZ_E_STATE, "numa %s: models are open with %s already",
-                             spread ? "spread" : "off", spread ? "off" : "spread");
-        else
-            engine->numa = spread;
-    }
-    cdz_mutex_unlock(&engine->device_lock);
-    return status;
-}
-
 uint32_t cdz_engine_nodes(const cdz_engine *engine)
 {
     return atomic_load(&engine->nodes);
@@ -160,7 +174,7 @@ static void spread(void *arg)
 /* A device has been opened, so the wish stays what it is. */
 void cdz_engine_spread(cdz_engine *engine)
 {
-    if (engine->numa && cdz_engine_nodes(engine) == 0)
+    if (engine->machine.numa && cdz_engine_nodes(engine) == 0)
         (void)cdz_engine_call(engine, spread, engine);
 }
 

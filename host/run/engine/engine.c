@@ -1,4 +1,7 @@
-/* engine.c - the engine's outside: creating and stopping it, models, submitting and cancelling; and its thread. */
+/* engine.c - the engine's outside: creating and stopping it, models, submitting and cancelling; and its thread.
+ *
+ * Owns: the thread, the lock, and every model and task till it is told. Not: what a tick does (scheduler.c), the device
+ * (devices.c). Whatever comes from other threads ends in the queue, a flag or an order, and wakes the engine. */
 #include "run/engine/engine.h"
 
 #include <inttypes.h>
@@ -7,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/machine_memory.h"
 #include "base/stack.h"
 #include "run/engine/engine_parts.h"
 
@@ -70,6 +74,7 @@ static void orphan_kept(cdz_engine *engine)
     for (cdz_kept *kept = engine->kept; kept; kept = kept->next) {
         for (uint32_t i = 0; i < kept->n; i++) cdz_seq_clear(&kept->seqs[i]);
         cdz_kv_close(&kept->account);
+        cdz_kv_close(&kept->states);
     }
     engine->kept = NULL;
 }
@@ -79,8 +84,9 @@ void cdz_run_model_rest(cdz_run_model *model)
     cdz_layers_free(model->layers);
     cdz_packed_rest(model, NULL);
     cdz_kv_pool_free(model->pool);
+    cdz_kv_pool_free(model->states);
     model->layers = NULL;
-    model->pool = NULL;
+    model->pool = model->states = NULL;
 }
 
 static void unload(cdz_run_model *model)
@@ -135,27 +141,29 @@ static void *engine_main(void *arg)
     void *spare = cdz_stack_begin();
     cdz_thread_serve(engine);
     while (await_work(engine)) cdz_engine_tick(engine);
+    cdz_referee_end(engine);
     cdz_stack_end(spare);
     return NULL;
 }
 
 /* --- creating and stopping ------------------------------------------------------------------------------------------ */
 
+/* Of the machine, or of its control group; and weights are to come. */
 static uint64_t default_kv_bytes(void)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || size <= 0) return (uint64_t)1 << 30;
-    return (uint64_t)pages * (uint64_t)size / 4;
+    const double quarter = cdz_memory_limit() / 4, left = cdz_memory_free() / 2;
+    if (quarter <= 0) return (uint64_t)1 << 30;
+    return (uint64_t)(left > 0 && left < quarter ? left : quarter);
 }
 
 static cdz_status keep_wish(cdz_engine *engine, const cdz_device_wish *wish, cdz_error *err)
 {
-    engine->wish = *wish;
-    if (wish->name) engine->wish.name = engine->wish_name = strdup(wish->name);
-    if (wish->folder) engine->wish.folder = engine->wish_folder = strdup(wish->folder);
+    cdz_device_wish *own = &engine->machine.device;
+    if (wish->name) own->name = engine->wish_name = strdup(wish->name);
+    if (wish->folder) own->folder = engine->wish_folder = strdup(wish->folder);
     if ((wish->name && !engine->wish_name) || (wish->folder && !engine->wish_folder))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
-    return cdz_device_check_name(&engine->wish, err);
+    return cdz_device_check_name(own, err);
 }
 
 /* A row-wise processor's calls come on the backend's threads too. */
@@ -170,7 +178,7 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     if (!engine->wants) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
     engine->want_cap = FEW_WANTS;
     engine->fuses = !options->one_by_one;
-    CDZ_TRY(keep_wish(engine, &options->device, err));
+    CDZ_TRY(keep_wish(engine, &options->machine.device, err));
     engine->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
     if (!engine->backend) return cdz_err(err, CDZ_E_USAGE, "%s", why);
     CDZ_TRY(cdz_fibres_create(options->fibres, &engine->fibres, err));
@@ -180,23 +188,25 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     return CDZ_OK;
 }
 
-/* Of two names, whether it is the second; NULL is the first. */
-static cdz_status choose(const char *what, const char *name, const char *const names[2],
-                         bool *second, cdz_error *err)
+typedef struct beginning {
+    cdz_engine *engine;
+    cdz_error *err;
+    cdz_status status;
+} beginning;
+
+/* [engine] */
+static void begin_scheduler(void *arg)
 {
-    *second = name && strcmp(name, names[1]) == 0;
-    if (!name || *second || strcmp(name, names[0]) == 0) return CDZ_OK;
-    const char *near = cdz_nearest_name(name, names, 2);
-    return cdz_err(err, CDZ_E_USAGE, "%s \"%s\": expected %s or %s%s%s%s", what, name, names[0],
-                   names[1], near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    beginning *b = arg;
+    b->status = cdz_referee_begin(b->engine, b->err);
 }
 
-static cdz_status take_names(cdz_engine *engine, const cdz_engine_options *options, cdz_error *err)
+static cdz_status start(cdz_engine *engine, const cdz_engine_options *options, cdz_error *err)
 {
-    static const char *const schedulers[] = {"fifo", "prefill_first"};
-    static const char *const sharing[] = {"on", "off"};
-    CDZ_TRY(choose("scheduler", options->scheduler, schedulers, &engine->prefill_first, err));
-    return choose("block_sharing", options->block_sharing, sharing, &engine->shares_nothing, err);
+    CDZ_TRY(start_parts(engine, options, err));
+    beginning b = {.engine = engine, .err = err};
+    if (options->scheduler) (void)cdz_engine_call(engine, begin_scheduler, &b);
+    return b.status;
 }
 
 cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err)
@@ -210,21 +220,21 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->queue_end = &engine->queue;
     engine->next_id = 1;
     engine->budget.limit = options->kv_bytes ? options->kv_bytes : default_kv_bytes();
-    engine->wish_fixed = options->device_fixed;
     engine->kv_given = options->kv_bytes != 0;
-    engine->kv_type = options->kv_type;
-    engine->kv_type_fixed = options->kv_type_fixed;
-    engine->numa = options->numa;
-    engine->numa_fixed = options->numa_fixed;
+    engine->machine = options->machine;
+    engine->referee.scheduler = options->scheduler;
+    engine->referee.params = options->scheduler_params;
+    engine->shares_nothing = options->shares_nothing;
+    engine->forgets = options->forgets;
     engine->max_queue = options->max_queue;
+    engine->grammar = options->grammar;
     engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;
     engine->own_profile.now = CDZ_WORK_IDLE;
     engine->profile = options->profile ? &engine->own_profile : NULL;
     engine->log = options->log;
     engine->progress = options->progress;
     engine->log_user = options->log_user;
-    cdz_status status = take_names(engine, options, err);
-    if (status == CDZ_OK) status = start_parts(engine, options, err);
+    const cdz_status status = start(engine, options, err);
     if (status != CDZ_OK) {
         cdz_engine_free(engine);
         return status;
@@ -308,6 +318,46 @@ static cdz_status check_type(const cdz_run_model *model, cdz_error *err)
     return CDZ_OK;
 }
 
+/* A type of weights that a device does not take. */
+typedef struct untaken {
+    const cdz_backend *device;
+    cdz_dtype dtype; /* CDZ_N_DTYPES: it takes all */
+} untaken;
+
+static cdz_status visit_type(void *arg, cdz_weight *weight)
+{
+    untaken *u = arg;
+    const cdz_backend_api *api = u->device->api;
+    const bool taken =
+        api->takes_type ? api->takes_type(u->device, weight->dtype) : weight->dtype < CDZ_N_MADE;
+    if (!taken) u->dtype = weight->dtype;
+    return CDZ_OK;
+}
+
+/* Before weights go to a device: has it what the model needs? */
+static cdz_status check_needs(const cdz_run_model *model, cdz_error *err)
+{
+    const cdz_arch *a = &model->weights->arch;
+    const cdz_backend_api *api = model->device->api;
+    const char *need = NULL;
+    untaken u = {model->device, CDZ_N_DTYPES};
+    if (cdz_arch_has(a, CDZ_PART_SINKS) && !api->takes_sinks) need = "attention sinks";
+    if (a->latent.kv_rank && !api->takes_latents) need = "latent attention";
+    if (model->state_bytes && !api->recur) need = "recurrent layers";
+    if (a->activation == CDZ_ACT_CLAMPED && !api->clamped_mul) need = "clamped gates";
+    if (a->streams.n && !api->host_memory) need = "rows of several streams";
+    if (a->activation == CDZ_ACT_XIELU && !api->xielu) need = "xielu";
+    if (need)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "%s: %s needs %s, which %s does not have; the cpu has",
+                       model->weights->folder, a->model_type, need, api->name);
+    CDZ_TRY(cdz_weights_each(model->weights, visit_type, &u));
+    if (u.dtype == CDZ_N_DTYPES) return CDZ_OK;
+    return cdz_err(err, CDZ_E_UNSUPPORTED,
+                   "%s: weights of %s, which %s does not compute with; the cpu does",
+                   model->weights->folder, cdz_dtype_name(u.dtype), api->name);
+}
+
 static cdz_status check_block(const cdz_engine *engine, const cdz_run_model *model, cdz_error *err)
 {
     const uint64_t limit = kv_limit(engine);
@@ -327,9 +377,18 @@ static cdz_status settle(cdz_engine *engine, cdz_run_model *model, cdz_error *er
     model->device = engine->device;
     model->block_bytes = model->device->api->kv_block_bytes(model->device, &model->shape);
     CDZ_TRY(check_type(model, err));
+    CDZ_TRY(check_needs(model, err));
     CDZ_TRY(cdz_engine_place(engine, model, err));
     CDZ_TRY(cdz_engine_fit_kv(engine, err));
     return check_block(engine, model, err);
+}
+
+/* What keys and values take. A model without attention keeps none: no sequence has a block, and a block has any shape. */
+static cdz_kv_shape shape_of(const cdz_arch *arch, cdz_dtype type)
+{
+    if (!cdz_arch_attends(arch)) return (cdz_kv_shape){1, 1, 32, type, 0};
+    return (cdz_kv_shape){cdz_arch_kv_layers(arch), arch->n_kv_heads, arch->head_dim, type,
+                          arch->latent.kv_rank};
 }
 
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
@@ -347,7 +406,9 @@ cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_to
     model->engine = engine;
     model->weights = weights;
     model->tokenizer = tokenizer;
-    model->shape = (cdz_kv_shape){arch->n_layers, arch->n_kv_heads, arch->head_dim, engine->kv_type};
+    model->grammar_options = engine->grammar;
+    model->shape = shape_of(arch, engine->machine.kv_type);
+    model->state_bytes = cdz_arch_state_floats(arch) * sizeof(float);
     const cdz_status status = settle(engine, model, err);
     if (status == CDZ_OK || model->placed) list_model(engine, model);
     if (status == CDZ_OK)
@@ -357,6 +418,14 @@ cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_to
     else
         cdz_run_model_destroy(model);
     return status;
+}
+
+void cdz_run_model_set_function(cdz_run_model *model,
+                                cdz_status (*forward)(void *user, const cdz_function_row *rows,
+                                                      uint32_t n, cdz_error *err),
+                                void *user)
+{
+    model->function = (cdz_function){.forward = forward, .user = user};
 }
 
 void cdz_run_model_release(cdz_run_model *model)
@@ -416,13 +485,26 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
 static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz_error *err)
 {
     const uint64_t blocks = cdz_job_blocks(job), limit = kv_limit(engine);
-    uint64_t per_block = job->model->block_bytes, need, packed;
-    if (job->assistant && job->assistant != job->model) per_block += job->assistant->block_bytes;
+    uint64_t per_block = job->model->block_bytes, per_state = job->model->state_bytes, need, packed;
+    const bool other = job->assistant && job->assistant != job->model;
+    const uint64_t states = cdz_job_states(job);
+    uint64_t recurrent;
+    if (other) per_block += job->assistant->block_bytes;
+    if (other) per_state += job->assistant->state_bytes;
     const bool fits = !__builtin_mul_overflow(blocks, per_block, &need) &&
                       cdz_packed_bytes(job, &packed) &&
-                      !__builtin_add_overflow(need, packed, &need) && need <= limit &&
-                      blocks <= CDZ_KV_MOST_BLOCKS;
+                      !__builtin_add_overflow(need, packed, &need) &&
+                      !__builtin_mul_overflow(states, per_state, &recurrent) &&
+                      !__builtin_add_overflow(need, recurrent, &need) && need <= limit &&
+                      blocks <= CDZ_KV_MOST_BLOCKS && (!per_state || states <= CDZ_KV_MOST_BLOCKS);
     if (fits) return CDZ_OK;
+    if (per_state)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "the request needs KV memory for %" PRIu64 " blocks of %" PRIu64
+                       " bytes and %" PRIu64 " recurrent states of %" PRIu64 " (%" PRIu32
+                       " rows of up to %" PRIu32 " tokens), but %" PRIu64
+                       " bytes are allowed; ask for fewer rows or allow more KV memory",
+                       blocks, per_block, states, per_state, job->n_rows, job->max_length, limit);
     if (job->packing.bits)
         return cdz_err(err, CDZ_E_LIMIT,
                        "the request needs KV memory for %" PRIu32 " rows of up to %" PRIu32
@@ -451,6 +533,7 @@ static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_
                          engine->n_queued);
     if (status == CDZ_OK) {
         *id = task->id = engine->next_id++;
+        task->came_at = engine->stats.passes;
         task->life = CDZ_TASK_QUEUED;
         *engine->queue_end = task;
         engine->queue_end = &task->next;
@@ -461,10 +544,25 @@ static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_
     return status;
 }
 
+/* A function gives scores of ids, and nothing else. */
+static cdz_status check_function(const cdz_job *job, cdz_error *err)
+{
+    const char *what = NULL;
+    const bool drafts = job->assistant && job->assistant->function.forward;
+    if (!job->model->function.forward && !drafts) return CDZ_OK;
+    if (job->keep_hidden) what = "hidden states (output_hidden_states)";
+    if (job->keep_attentions) what = "attention weights (output_attentions)";
+    if (job->n_embeds) what = "passes over embeddings";
+    if (!what) return CDZ_OK;
+    return cdz_err(err, CDZ_E_UNSUPPORTED,
+                   "the request needs %s; a model that is a function has scores of ids alone", what);
+}
+
 cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err)
 {
     cdz_task *task = NULL;
     cdz_status status = check_shape(job, err);
+    if (status == CDZ_OK) status = check_function(job, err);
     if (status == CDZ_OK) status = cdz_packed_choose(job, err);
     if (status == CDZ_OK) status = check_memory(engine, job, err);
     if (status == CDZ_OK && !job->prompt_logits && !job->plan)

@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "run/engine/engine.h"
+#include "run/engine/referee.h"
 #include "run/engine/task.h"
 #include "run/pass/kept.h"
 
@@ -32,23 +33,19 @@ struct cdz_engine {
     uint32_t n_running, max_running;
     uint64_t next_id;
     cdz_run_model *models;
+    cdz_grammar_store_options grammar;
     cdz_kept *kept;          /* every KV state that a request left behind */
     cdz_engine_stats stats;  /* as published after each tick */
     cdz_profile_times times; /* the same */
     cdz_engine_order *order; /* or NULL */
     pthread_cond_t ordered;  /* there is none any more */
 
-    cdz_mutex device_lock; /* for wish and opening; taken before the lock */
-    cdz_device_wish wish;
-    char *wish_name, *wish_folder;
-    bool wish_fixed;
-    cdz_dtype kv_type; /* constant from the device's opening on */
-    bool kv_type_fixed;
-    bool numa,
-        numa_fixed; /* memory and threads are to be spread over nodes; under the device's lock */
-    cdz_backend *device; /* NULL: no model has been opened; then constant */
-    uint64_t kv_room;    /* what KV memory could take on it; under the lock */
-    bool kv_given;       /* the budget was asked for */
+    cdz_mutex device_lock;         /* for wish and opening; taken before the lock */
+    cdz_engine_machine machine;    /* constant from the device's opening on */
+    char *wish_name, *wish_folder; /* of machine.device */
+    cdz_backend *device;           /* NULL: no model has been opened; then constant */
+    uint64_t kv_room;              /* what KV memory could take on it; under the lock */
+    bool kv_given;                 /* the budget was asked for */
 
     /* [engine] */
     cdz_backend *backend; /* the CPU */
@@ -62,19 +59,15 @@ struct cdz_engine {
     uint32_t want_cap;
     bool fuses;
     bool shares_nothing; /* sequences have blocks of their own */
-    bool prefill_first;  /* rows of prompts go into a pass before those that decode */
+    bool forgets;        /* no prompt finds what others have computed */
+    cdz_referee referee; /* whose turn it is */
 
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
     void (*progress)(void *user, const char *folder, uint64_t done, uint64_t bytes);
     void *log_user;
 };
 
-void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
-                    const char *text);
-
 /* --- devices.c --- */
-/* [any but the engine] Runs on the engine's thread and returns after. False: it is being stopped, nothing ran. */
-bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg);
 void cdz_engine_serve(cdz_engine *engine);  /* [engine] */
 void cdz_engine_spread(cdz_engine *engine); /* [any but the engine] Once, where it was asked for. */
 /* A model's weights to its device; they come back with cdz_placed_free [engine, or when it has ended]. */
@@ -125,12 +118,25 @@ static inline void cdz_engine_check(cdz_engine *engine)
 }
 #endif
 
+/* --- room.c [engine] --- */
+/* May the blocks of a job's sequences be taken from it, and computed again with the same bits? */
+bool cdz_job_yields(const cdz_job *job);
+/* Before passes: gives blocks to those that lack some, from the youngest, oldest first. */
+void cdz_engine_make_room(cdz_engine *engine);
+bool cdz_engine_is_short(const cdz_engine *engine); /* somebody waits for blocks: nobody is to begin */
+
 /* --- task.c [engine] --- */
 cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz_error *err);
 void cdz_task_free(cdz_task *task); /* with its job; the outcome has gone to on_done */
 /* Blocks of KV memory that a job can come to need, and spans beside them. */
 uint64_t cdz_job_blocks(const cdz_job *job);
 uint64_t cdz_job_spans(const cdz_job *job);
+/* And those that it begins with, where it can be without the others. */
+uint64_t cdz_job_first_blocks(const cdz_job *job);
+uint64_t cdz_job_states(
+    const cdz_job *job); /* of recurrent layers, in each of its models that has them */
+/* Pools and activations of a model, made where there are none. */
+cdz_status cdz_run_model_ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err);
 /* Opens accounts and builds the loops. False: no room now, try later. A failure is in task->error. */
 bool cdz_task_start(cdz_task *task);
 void cdz_task_finish(cdz_task *task);  /* fills the outcome and gives the task's memory back */

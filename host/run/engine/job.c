@@ -1,4 +1,7 @@
-/* job.c - making and freeing what crosses the engine's border. */
+/* job.c - making and freeing what crosses the engine's border.
+ *
+ * Owns: a job with its plan, its arena and the KV state that it goes on from; an outcome with its arena and the state that it
+ * leaves. Not: a job's models, which are their holders'. Thread: [any]. */
 #include "run/job.h"
 
 #include <stdlib.h>
@@ -17,6 +20,7 @@ void cdz_job_free(cdz_job *job)
     if (!job) return;
     cdz_plan_free(job->plan);
     cdz_kept_release(job->past);
+    cdz_constraint_release(job->constraint);
     cdz_arena_free(&job->arena);
     free(job);
 }

@@ -78,6 +78,7 @@ void cdz_kept_destroy(cdz_kept *kept)
         unlink_kept(kept->model->engine, kept);
         for (uint32_t i = 0; i < kept->n; i++) cdz_seq_clear(&kept->seqs[i]);
         cdz_kv_close(&kept->account);
+        cdz_kv_close(&kept->states);
         free_shell(kept);
         kept = past && atomic_fetch_sub(&past->holders, 1) == 1 ? past : NULL;
     }
@@ -121,6 +122,7 @@ cdz_kept *cdz_kept_create(cdz_run_model *model, cdz_seq *const *rows, uint32_t n
     kept->past = past;
     cdz_kept_retain(past);
     for (uint32_t i = 0; i < n; i++) {
+        cdz_seq_list_all(rows[i]);
         kept->seqs[i] = *rows[i];
         kept->seqs[i].mask = kept->masks[i];
         kept->seqs[i].account = &kept->account;
@@ -128,8 +130,14 @@ cdz_kept *cdz_kept_create(cdz_run_model *model, cdz_seq *const *rows, uint32_t n
         *rows[i] = (cdz_seq){.model = model, .account = account};
     }
     kept->account = *account;
+    if (account->states) {
+        kept->states = *account->states;
+        kept->account.states = &kept->states;
+        *account->states = (cdz_kv_account){0};
+    }
     *account = (cdz_kv_account){0};
     cdz_kv_trim(&kept->account);
+    cdz_kv_trim(&kept->states);
     cdz_mutex_lock(&engine->lock);
     kept->next = engine->kept;
     engine->kept = kept;

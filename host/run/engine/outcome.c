@@ -1,4 +1,7 @@
-/* outcome.c - what a request gave: rows, stop reasons, recorded steps, times. Everything is copied out of the loops. */
+/* outcome.c - what a request gave: rows, stop reasons, recorded steps, times. Everything is copied out of the loops.
+ *
+ * Owns: the copy, since an answer outlives its loops, its task and the pipeline's edition. Not: recorded steps of one loop,
+ * which lie in the outcome's arena from the start (run/loop/record.c). Thread: [engine]; then the reader's alone. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,6 +255,8 @@ static void count_prompt(const cdz_task *task)
         task->outcome->n_prompt_tokens += task->sources[i].n_visible;
     for (uint32_t i = 0; task->loops && i < task->n_loops; i++)
         task->outcome->n_reused_tokens += task->loops[i]->n_reused;
+    if (task->outcome->n_reused_tokens > task->outcome->n_prompt_tokens) /* rows of one prompt */
+        task->outcome->n_reused_tokens = task->outcome->n_prompt_tokens;
     task->outcome->n_prompt_tokens -= task->outcome->n_reused_tokens;
 }
 

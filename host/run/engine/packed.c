@@ -43,6 +43,11 @@ static cdz_status check_device(const cdz_job *job, cdz_error *err)
                        "cache_implementation = quantized: %s has an encoder, and its cache cannot be "
                        "quantised; nor can it in transformers",
                        model->weights->arch.architecture);
+    if (model->state_bytes)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "cache_implementation = quantized: %s has recurrent layers, and its cache "
+                       "cannot be quantised",
+                       model->weights->arch.architecture);
     if (model->shape.type != CDZ_F32)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "cache_implementation = quantized keeps the newest positions in f32, and KV "
@@ -53,6 +58,11 @@ static cdz_status check_device(const cdz_job *job, cdz_error *err)
                        "cache_implementation = quantized: this model has heads of %zu numbers; those "
                        "of a multiple of 8 can be quantised",
                        model->shape.head_dim);
+    if (model->shape.value_dim)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "cache_implementation = quantized: %s keeps latents, of which keys and values "
+                       "are made; they are not quantised",
+                       model->weights->arch.architecture);
     if (!api->kv_pack)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "cache_implementation = quantized: %s does not quantise keys and values; cpu "

@@ -1,4 +1,7 @@
-/* scheduler.c - one tick of the engine thread: admit, run fibres, run one pass per model, deliver. */
+/* scheduler.c - one tick of the engine thread: admit, run fibres, run one pass per model, deliver.
+ *
+ * Owns: who runs next, and which rows share a pass. Not: a request's memory (task.c), the pass (run/pass/forward.h).
+ * Invariant: after a tick, cdz_engine_check (walk.c). Thread: [engine]. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +17,19 @@ static void publish(cdz_engine *engine)
     cdz_mutex_lock(&engine->lock);
     engine->now.kv_blocks_used = 0;
     engine->now.kv_blocks_peak = 0;
+    engine->now.kv_blocks_cached = 0;
+    engine->now.kv_blocks_evicted = engine->budget.given_away;
+    engine->now.prefix_queries = engine->budget.looked_for;
+    engine->now.prefix_hits = engine->budget.found;
+    engine->now.prefix_refused = engine->budget.refused;
+    engine->now.kv_bytes_held = engine->budget.committed;
+    engine->now.kv_bytes_limit = engine->budget.limit;
     for (const cdz_run_model *model = engine->models; model; model = model->next) {
         if (!model->pool) continue;
         const cdz_kv_counts counts = cdz_kv_pool_counts(model->pool);
         engine->now.kv_blocks_used += counts.used;
         engine->now.kv_blocks_peak += counts.peak;
+        engine->now.kv_blocks_cached += counts.resting;
     }
     engine->stats = engine->now;
     if (engine->profile) engine->times = engine->profile->times;
@@ -40,7 +51,9 @@ static void end_task(cdz_engine *engine, cdz_task *task)
     engine->now.requests_done++;
     if (engine->profile) engine->profile->times.requests++;
     cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
+    const bool ran = task->life == CDZ_TASK_RUNNING;
     cdz_task_finish(task);
+    if (ran) cdz_referee_ended(engine, task);
     publish(engine); /* who waits for the answer finds it counted */
     cdz_task_deliver(task);
     cdz_task_free(task);
@@ -73,13 +86,15 @@ static void sweep_queue(cdz_engine *engine)
     }
 }
 
-/* Moves the oldest waiting task to the end of those that run. */
-static void promote(cdz_engine *engine)
+/* Moves a waiting task to the end of those that run. */
+static void promote(cdz_engine *engine, cdz_task *task)
 {
     cdz_mutex_lock(&engine->lock);
-    cdz_task *task = engine->queue;
-    engine->queue = task->next;
-    if (!engine->queue) engine->queue_end = &engine->queue;
+    cdz_referee_begins(engine, task);
+    cdz_task **at = &engine->queue;
+    while (*at != task) at = &(*at)->next;
+    *at = task->next;
+    if (!*at) engine->queue_end = at;
     engine->n_queued--;
     cdz_assert(task->life == CDZ_TASK_QUEUED);
     task->life = CDZ_TASK_RUNNING;
@@ -91,34 +106,38 @@ static void promote(cdz_engine *engine)
     cdz_mutex_unlock(&engine->lock);
 }
 
-static cdz_task *oldest(cdz_engine *engine)
+static bool may_begin(const cdz_engine *engine)
 {
-    cdz_mutex_lock(&engine->lock);
-    cdz_task *task = engine->queue;
-    cdz_mutex_unlock(&engine->lock);
-    return task;
+    return engine->n_running < engine->max_running && !cdz_engine_is_short(engine);
 }
 
-/* First come, first served: nobody overtakes a task that waits for memory. */
+/* False: it waits for memory. */
+static bool begin(cdz_engine *engine, cdz_task *task)
+{
+    cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
+    const bool started = cdz_task_start(task);
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
+    if (started) promote(engine, task);
+    return started;
+}
+
+/* In the scheduler's order; nobody overtakes a task that waits for memory. */
 static void admit(cdz_engine *engine)
 {
+    cdz_task *const *turn;
+    uint32_t n;
     sweep_queue(engine);
-    while (engine->n_running < engine->max_running) {
-        cdz_task *task = oldest(engine);
-        if (!task) return;
-        cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
-        const bool started = cdz_task_start(task);
-        cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
-        if (!started) return;
-        promote(engine);
-    }
+    while (may_begin(engine) && (n = cdz_referee_admit(engine, &turn)) > 0)
+        for (uint32_t i = 0; i < n && may_begin(engine); i++)
+            if (!begin(engine, turn[i])) return;
 }
 
 /* --- fibres --------------------------------------------------------------------------------------------------------- */
 
 static bool can_go_on(cdz_loop *loop)
 {
-    return !loop->waiting || loop->want.rows_left == 0 || cdz_loop_alive(loop) != CDZ_OK;
+    return !loop->waiting || loop->want.rows_left == 0 || loop->denied != CDZ_OK ||
+           cdz_loop_alive(loop) != CDZ_OK;
 }
 
 /* The first loop that fails speaks for the task; its siblings see task->failed. */
@@ -185,15 +204,29 @@ static bool room_for_wants(cdz_engine *engine, uint32_t n)
     return true;
 }
 
-/* Wants of one model from all tasks, as many as there is room for: the others wait for the next tick. */
+/* Before a pass: lists what the want's sequences have of their prompts, and takes over what others have listed by now. */
+static void find_listed(cdz_loop *loop)
+{
+    cdz_want *want = &loop->want;
+    for (uint32_t i = want->at; i < want->n_seqs; i++) {
+        cdz_seq_list(want->seqs[i].seq);
+        if (want->rows_left > CDZ_KV_BLOCK)
+            want->rows_left -=
+                cdz_loop_recall(loop, want->seqs[i].seq, cdz_want_reads_all(want, &want->seqs[i]));
+    }
+}
+
+/* Wants of one model from all tasks in their order, as many as there is room for: the others wait for the next tick. */
 static uint32_t gather(cdz_engine *engine, const cdz_run_model *model)
 {
     uint32_t n = 0;
-    for (cdz_task *task = engine->running; task; task = task->next)
+    for (cdz_task *task = engine->referee.first; task; task = task->after)
         for (uint32_t i = 0; i < task->n_loops; i++) {
             cdz_loop *loop = task->loops[i];
             if (!loop->waiting || loop->want.rows_left == 0 || loop->want.model != model) continue;
+            if (loop->lacks || loop->denied != CDZ_OK) continue;
             if (!room_for_wants(engine, n + 1)) return n;
+            find_listed(loop);
             engine->wants[n++] = &loop->want;
         }
     return n;
@@ -214,12 +247,14 @@ static uint32_t same_depth(cdz_want **wants, uint32_t n)
 
 /* Has a file of the model been cut or rewritten, or its device had trouble? Then what waits for a pass, or has just had
  * one, fails. */
-static bool still_whole(const cdz_engine *engine, const cdz_run_model *model)
+static bool still_whole(const cdz_engine *engine, cdz_run_model *model)
 {
     cdz_error why;
     if (cdz_weights_check(model->weights, &why) == CDZ_OK &&
-        cdz_layers_check(model->layers, &why) == CDZ_OK)
+        cdz_layers_check(model->layers, &why) == CDZ_OK &&
+        cdz_function_check(&model->function, &why) == CDZ_OK)
         return true;
+    cdz_kv_pool_distrust(model->pool);
     for (cdz_task *task = engine->running; task; task = task->next)
         for (uint32_t i = 0; task->loops && i < task->n_loops; i++) {
             const cdz_loop *loop = task->loops[i];
@@ -241,11 +276,23 @@ static void note_pass(cdz_engine *engine)
     engine->profile->times.pass[engine->profile->pass].passes++;
 }
 
+/* Which rows go first, and how many of prompts beside those that decode. */
+static void set_turns(const cdz_engine *engine, cdz_run_model *model, bool measured)
+{
+    const cdz_referee *r = &engine->referee;
+    const uint32_t bite =
+        measured && !r->prompts_first ? cdz_bite_rows(&model->bite, CDZ_PASS_ROWS) : 0;
+    cdz_layers_set_prompts_first(model->layers, r->prompts_first);
+    cdz_layers_set_bite(model->layers, r->prompt_rows ? r->prompt_rows : bite);
+}
+
 /* One pass, on as many threads as its model's crew has. Returns its rows. */
 static uint32_t run_crewed(cdz_engine *engine, cdz_run_model *model, cdz_want *const *wants,
                            uint32_t n)
 {
     cdz_backend *device = model->device;
+    if (model->function.forward) return cdz_function_pass(&model->function, wants, n);
+    set_turns(engine, model, device->api->use_threads != NULL);
     if (!device->api->use_threads) return cdz_layers_pass(model->layers, wants, n);
     if (model->crew.most == 0) cdz_crew_begin(&model->crew, device->api->n_threads(device));
     device->api->use_threads(device, model->crew.now);
@@ -254,18 +301,29 @@ static uint32_t run_crewed(cdz_engine *engine, cdz_run_model *model, cdz_want *c
     const double start = cdz_now_s(), ran = cdz_thread_s();
     const uint32_t rows = cdz_layers_pass(model->layers, wants, n);
     /* While weights come into panels each pass is faster than the last, on as many threads. */
-    if (!cdz_weights_panels_left(model->weights))
-        cdz_crew_note(&model->crew,
-                      &(cdz_crew_pass){rows, cdz_now_s() - start, cdz_thread_s() - ran});
+    if (cdz_weights_panels_left(model->weights)) return rows;
+    const double took = cdz_now_s() - start;
+    const uint32_t decoding = cdz_layers_n_decoding(model->layers);
+    cdz_bite_note(&model->bite, decoding, rows - decoding, took);
+    cdz_crew_note(&model->crew, &(cdz_crew_pass){rows, took, cdz_thread_s() - ran});
     return rows;
+}
+
+/* By the powers of two. */
+static void count_rows(cdz_engine_stats *stats, uint32_t rows)
+{
+    uint32_t i = 0;
+    while (i + 1 < CDZ_ENGINE_PASSES && rows > 1u << i) i++;
+    stats->passes++;
+    stats->pass_rows += rows;
+    stats->passes_to[i]++;
 }
 
 static void run_pass(cdz_engine *engine, cdz_run_model *model, cdz_want *const *wants, uint32_t n)
 {
     if (engine->profile) note_pass(engine);
     const uint32_t rows = run_crewed(engine, model, wants, n);
-    engine->now.passes++;
-    engine->now.pass_rows += rows;
+    count_rows(&engine->now, rows);
     if (engine->profile) engine->profile->times.pass[engine->profile->pass].rows += rows;
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
 }
@@ -303,7 +361,10 @@ void cdz_engine_tick(cdz_engine *engine)
     cdz_assert_serves(engine);
     admit(engine);
     run_fibres(engine);
+    cdz_engine_make_room(engine);
+    cdz_referee_order(engine);
     run_passes(engine);
+    cdz_referee_look_back(engine);
     publish(engine);
     cdz_engine_check(engine);
 }

@@ -1,4 +1,7 @@
-/* task.c - a request from admission to delivery. */
+/* task.c - a request from admission to delivery.
+ *
+ * Owns: a task's life, which goes one way (task.h), its reservation of KV memory for the worst case, and its loops. Not: the
+ * queue (engine.c, scheduler.c), the answer (outcome.c). Thread: [engine]; `cancelled` is anybody's to set. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +51,16 @@ static uint32_t most_new(const cdz_job *job)
 /* What one sequence of `len` positions takes: blocks, or spans. */
 typedef uint64_t taken_fn(const cdz_job *job, uint64_t len);
 
+/* Does one of the job's models keep keys and values? */
+static bool attends(const cdz_job *job)
+{
+    return cdz_arch_attends(&job->model->weights->arch) ||
+           (job->assistant && cdz_arch_attends(&job->assistant->weights->arch));
+}
+
 static uint64_t blocks_of(const cdz_job *job, uint64_t len)
 {
+    if (!attends(job)) return 0;
     const uint32_t n = cdz_kv_blocks_for(len);
     if (job->packing.bits == 0) return n;
     const uint32_t ring = cdz_kv_ring(&job->packing);
@@ -59,6 +70,13 @@ static uint64_t blocks_of(const cdz_job *job, uint64_t len)
 static uint64_t spans_of(const cdz_job *job, uint64_t len)
 {
     return job->packing.bits ? len / cdz_kv_span(&job->packing) : 0;
+}
+
+/* A sequence's own, and what it goes back to: sequence.h. */
+static uint64_t states_of(const cdz_job *job, uint64_t len)
+{
+    (void)job, (void)len;
+    return CDZ_STATES_A_ROW;
 }
 
 /* Each row by itself, with what may run beside it. */
@@ -108,9 +126,34 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     return row_blocks(job) + again(job, blocks_of) + sources;
 }
 
+uint64_t cdz_job_first_blocks(const cdz_job *job)
+{
+    const uint64_t all = cdz_job_blocks(job);
+    if (!cdz_job_yields(job)) return all;
+    const uint64_t first =
+        (uint64_t)job->n_prompts * cdz_kv_blocks_for(cdz_job_slots(job)) + job->n_rows;
+    return first < all ? first : all;
+}
+
 uint64_t cdz_job_spans(const cdz_job *job)
 {
     return apart(job, spans_of) + again(job, spans_of);
+}
+
+uint64_t cdz_job_states(const cdz_job *job)
+{
+    if (!job->model->state_bytes && !(job->assistant && job->assistant->state_bytes)) return 0;
+    return apart(job, states_of) + again(job, states_of);
+}
+
+/* That are visible, and what an encoder reads. */
+static uint64_t prompt_tokens(const cdz_job *job)
+{
+    uint64_t n = (uint64_t)job->n_prompts * job->source_len;
+    for (uint32_t i = 0; i < job->n_prompts; i++)
+        for (uint32_t k = 0; k < cdz_job_slots(job); k++)
+            n += !job->rows[i].mask || job->rows[i].mask[k];
+    return n;
 }
 
 static void release_models(cdz_job *job)
@@ -132,6 +175,8 @@ cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz
     task->job = job;
     task->outcome = outcome;
     task->submitted_s = cdz_now_s();
+    task->prompt_tokens = prompt_tokens(job);
+    task->first_blocks = cdz_job_first_blocks(job);
     atomic_init(&task->cancelled, false);
     cdz_run_model_retain(job->model);
     if (job->assistant) cdz_run_model_retain(job->assistant);
@@ -149,7 +194,26 @@ void cdz_task_free(cdz_task *task)
 
 /* --- starting ------------------------------------------------------------------------------------------------------ */
 
-static cdz_status ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err)
+/* May its rows go past longrope's limit, and so have their whole cache computed again? */
+static bool may_turn(const cdz_job *job, const cdz_run_model *model)
+{
+    const cdz_arch *arch = &model->weights->arch;
+    return arch->long_inv_freq && job->prompt_len <= arch->rope_limit &&
+           job->max_length > arch->rope_limit;
+}
+
+/* May blocks be found: by requests whose prompts begin alike? */
+static void set_listing(const cdz_task *task, const cdz_run_model *model, cdz_kv_account *account)
+{
+    const cdz_job *job = task->job;
+    account->lists = cdz_kv_pool_lists(model->pool) && cdz_run_model_shares_prompts(model) &&
+                     !may_turn(job, model) && !job->prompt_logits && job->packing.bits == 0 &&
+                     job->plan->generation.use_cache;
+    account->yields = task->yields;
+    memcpy(account->salt, job->salt, sizeof account->salt);
+}
+
+cdz_status cdz_run_model_ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err)
 {
     const uint64_t bytes = model->pool ? 0 : cdz_engine_pool_bytes(engine, model);
     if (!model->pool)
@@ -157,10 +221,14 @@ static cdz_status ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err
                                    &model->pool, err));
     if (cdz_kv_pool_idle(model->pool))
         cdz_kv_pool_set_sharing(model->pool, !engine->shares_nothing);
+    if (!engine->forgets && !engine->shares_nothing) CDZ_TRY(cdz_kv_pool_list(model->pool, err));
+    if (model->state_bytes && !model->states)
+        CDZ_TRY(cdz_kv_pool_create_states(model->device, model->state_bytes / sizeof(float),
+                                          &engine->budget, cdz_engine_pool_bytes(engine, model),
+                                          &model->states, err));
     if (!model->layers)
         CDZ_TRY(cdz_layers_create(model->device, model->weights, model->pool, engine->profile,
                                   &model->layers, err));
-    cdz_layers_set_prompts_first(model->layers, engine->prefill_first);
     return CDZ_OK;
 }
 
@@ -169,6 +237,18 @@ static void close_accounts(cdz_task *task)
     cdz_kv_close(&task->target);
     cdz_kv_close(&task->assistant);
     cdz_kv_close(&task->spans);
+    cdz_kv_close(&task->target_states);
+    cdz_kv_close(&task->assistant_states);
+}
+
+/* The account of a model's states, beside that of its blocks. */
+static bool open_states(const cdz_task *task, const cdz_run_model *model, cdz_kv_account *states,
+                        cdz_kv_account *account)
+{
+    if (!model->states) return true;
+    if (!cdz_kv_open(model->states, (uint32_t)cdz_job_states(task->job), states)) return false;
+    account->states = states;
+    return true;
 }
 
 /* The account beside the target's. */
@@ -184,14 +264,32 @@ static bool open_all(cdz_task *task, uint32_t n)
 {
     const cdz_job *job = task->job;
     if (!cdz_kv_open(job->model->pool, n, &task->target) || !open_spans(task)) return false;
+    if (!open_states(task, job->model, &task->target_states, &task->target)) return false;
+    set_listing(task, job->model, &task->target);
     if (!job->assistant || job->assistant == job->model) return true;
-    return cdz_kv_open(job->assistant->pool, n, &task->assistant);
+    if (!cdz_kv_open(job->assistant->pool, n, &task->assistant) ||
+        !open_states(task, job->assistant, &task->assistant_states, &task->assistant))
+        return false;
+    set_listing(task, job->assistant, &task->assistant);
+    return true;
+}
+
+/* Beside others a few blocks are enough to begin with; alone it is to have all that it may need. */
+static bool fits(const cdz_task *task)
+{
+    const cdz_job *job = task->job;
+    const uint64_t others = task->engine->n_running,
+                   n = others ? cdz_job_first_blocks(job) + others : cdz_job_blocks(job);
+    return cdz_kv_room(job->model->pool) >= n &&
+           (!job->assistant || cdz_kv_room(job->assistant->pool) >= n);
 }
 
 static bool open_accounts(cdz_task *task)
 {
-    const uint32_t n = (uint32_t)cdz_job_blocks(task->job); /* submit has seen that it fits */
-    if (open_all(task, n)) return true;
+    const uint32_t n =
+        (uint32_t)cdz_job_first_blocks(task->job); /* submit has seen that all of them fit */
+    task->yields = cdz_job_yields(task->job);
+    if ((!task->yields || fits(task)) && open_all(task, n)) return true;
     close_accounts(task);
     return false;
 }
@@ -245,6 +343,10 @@ static void furnish(cdz_task *task, bool apart)
                               .log_of = engine,
                               .rows_away = &engine->now.rows_away,
                               .rows_fetched = &engine->now.rows_fetched,
+                              .drafted = &engine->now.drafted,
+                              .accepted = &engine->now.accepted,
+                              .request_id = task->job->request_id,
+                              .traceparent = task->job->traceparent,
                               .cancelled = &task->cancelled,
                               .failed = &task->failed,
                               .deadline_s = &task->job->deadline_s,
@@ -300,8 +402,8 @@ static cdz_status ready_all(cdz_task *task, cdz_error *err)
     const cdz_job *job = task->job;
     const uint64_t need = cdz_job_blocks(job);
     if (room_of(job) < need) cdz_engine_free_idle(task->engine);
-    CDZ_TRY(ready(task->engine, job->model, err));
-    if (job->assistant) CDZ_TRY(ready(task->engine, job->assistant, err));
+    CDZ_TRY(cdz_run_model_ready(task->engine, job->model, err));
+    if (job->assistant) CDZ_TRY(cdz_run_model_ready(task->engine, job->assistant, err));
     if (job->packing.bits)
         CDZ_TRY(cdz_packed_ready(task->engine, job->model, &job->packing, &task->packed, err));
     if (room_of(job) >= need) return CDZ_OK;
@@ -347,7 +449,7 @@ static void catch_up(const cdz_loop *loop, cdz_seq *row)
     uint32_t most = row->computed;
     for (const cdz_seq *seq = loop->seqs; seq; seq = seq->next) {
         if (seq->model != row->model || seq->n_layers || seq->source != row->source) continue;
-        const uint32_t n = cdz_seq_common(row, seq);
+        const uint32_t n = cdz_seq_resumes(seq, cdz_seq_common(row, seq));
         if (n <= most) continue;
         best = seq;
         most = n;

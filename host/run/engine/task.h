@@ -26,15 +26,25 @@ struct cdz_task {
     cdz_berth berth;           /* what the loops are lent; of what is here and the engine's */
     atomic_bool cancelled;     /* [any] */
     bool failed;               /* a loop failed: its siblings stop */
+    bool yields;               /* its blocks may be taken from it */
+    bool parked;               /* they were, and it has not gone on since */
     cdz_loop **loops;          /* (n_loops) */
     uint32_t n_loops, n_ended; /* */
     cdz_kv_account target, assistant;
-    cdz_kv_pool *packed;  /* NULL: nothing is packed */
-    cdz_kv_account spans; /* the target's, of a job that packs */
+    cdz_kv_pool *packed;                            /* NULL: nothing is packed */
+    cdz_kv_account target_states, assistant_states; /* of models with recurrent layers */
+    cdz_kv_account spans;                           /* the target's, of a job that packs */
     /* (n_prompts) for each model; NULL: it has no encoder */
     cdz_encoded *sources, *assistant_sources;
     double submitted_s, started_s;
-    cdz_error error; /* why it never ran, or why its first failing loop failed */
+    uint64_t came_at;       /* passes that had run by then */
+    uint64_t prompt_tokens; /* positions of all prompts */
+    uint64_t first_blocks;  /* cdz_job_first_blocks */
+    uint32_t overtaken;     /* by so many that came later */
+    uint32_t left_out;      /* of so many passes in a row */
+    cdz_task *after;        /* behind it in the next pass */
+    bool in_line;           /* it has its place there */
+    cdz_error error;        /* why it never ran, or why its first failing loop failed */
 };
 
 #endif

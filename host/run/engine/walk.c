@@ -15,6 +15,9 @@ static void count_seq(void *model, const cdz_seq *seq)
     cdz_seq_check(seq);
     cdz_kv_census_blocks(seq->account, seq->blocks, cdz_seq_own_blocks(seq));
     if (seq->n_spans) cdz_kv_census_blocks(seq->account->spans, seq->spans, seq->n_spans);
+    if (seq->has_state) cdz_kv_census_blocks(seq->account->states, &seq->state, 1);
+    for (uint32_t i = 0; i < seq->n_marks; i++)
+        cdz_kv_census_blocks(seq->account->states, &seq->marks[i].state, 1);
 }
 
 static void count_sources(cdz_run_model *model, const cdz_task *task)
@@ -30,11 +33,13 @@ static void count_account(const cdz_run_model *model, const cdz_kv_account *acco
 {
     if (account->pool == model->pool) cdz_kv_census_account(account);
     if (account->pool == model->pool && account->spans) cdz_kv_census_account(account->spans);
+    if (account->pool == model->pool && account->states) cdz_kv_census_account(account->states);
 }
 
 static void count_model(const cdz_engine *engine, cdz_run_model *model)
 {
     cdz_kv_census_begin(model->pool);
+    if (model->states) cdz_kv_census_begin(model->states);
     for (cdz_packed_pool *at = model->packed; at; at = at->next) cdz_kv_census_begin(at->pool);
     for (const cdz_task *task = engine->running; task; task = task->next) {
         count_account(model, &task->target);
@@ -48,6 +53,7 @@ static void count_model(const cdz_engine *engine, cdz_run_model *model)
         for (uint32_t i = 0; i < kept->n; i++) count_seq(model, &kept->seqs[i]);
     }
     cdz_kv_census_end(model->pool);
+    if (model->states) cdz_kv_census_end(model->states);
     for (const cdz_packed_pool *at = model->packed; at; at = at->next) cdz_kv_census_end(at->pool);
 }
 
@@ -67,6 +73,7 @@ static void check_memory(cdz_engine *engine)
         if (!model->pool) continue;
         count_model(engine, model);
         committed += cdz_kv_pool_committed(model->pool);
+        if (model->states) committed += cdz_kv_pool_committed(model->states);
         for (const cdz_packed_pool *at = model->packed; at; at = at->next)
             committed += cdz_kv_pool_committed(at->pool);
     }

@@ -1,4 +1,8 @@
-/* append.c - verbs that change the rows: tokens come, tokens are taken back, rows become copies of others. */
+/* append.c - verbs that change the rows: tokens come, tokens are taken back, rows become copies of others.
+ *
+ * Owns: how a row ends, and what is told of it on the way. Not: who chose the tokens (choice.c, the strategy), what stop
+ * rules say (rows.c), the cache behind the ids (run/pass/sequence.h). Invariant: n_open counts the rows that are not done;
+ * stages hear of a token once it stands in the row. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,9 +24,16 @@ void cdz_loop_emit(cdz_loop *loop, uint32_t r, bool ended)
     const uint32_t n = row->done ? row->n_new : n_generated(loop, r);
     if (n <= row->n_emitted) return;
     const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_TEXT);
-    loop->job->on_tokens(loop->job->user, loop->first_row + r,
-                         row->seq->ids + loop->rows.info.prompt_len + row->n_emitted,
-                         n - row->n_emitted);
+    const cdz_recorder *rec = &loop->recorder;
+    const bool kept = rec->n > row->n_emitted;
+    const cdz_new_tokens tokens = {.row = loop->first_row + r,
+                                   .ids =
+                                       row->seq->ids + loop->rows.info.prompt_len + row->n_emitted,
+                                   .n = n - row->n_emitted,
+                                   .steps = kept ? rec->steps + row->n_emitted : NULL,
+                                   .n_steps = kept ? rec->n - row->n_emitted : 0,
+                                   .step_row = r};
+    loop->job->on_tokens(loop->job->user, &tokens);
     row->n_emitted = n;
     cdz_profile_mark(loop->rows.berth->profile, was);
 }
@@ -64,7 +75,7 @@ static cdz_status hear(cdz_loop *loop, uint32_t r, int32_t token)
     cdz_rows *rows = &loop->rows;
     unsigned char *const state = loop->set->states[r].state;
     CDZ_TRY(cdz_stages_accept(loop->set, rows, cdz_row_ids(&rows->at[r]), r, state, token));
-    return cdz_row_state_mark(loop->set, rows, r);
+    return cdz_stage_state_mark(loop->set, rows, r);
 }
 
 static cdz_status append_one(cdz_loop *loop, uint32_t r, int32_t token)
@@ -224,7 +235,7 @@ cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
     row->done = row->skip = false;
     row->stop = (cdz_stop){0};
     if (loop->rows.n == 1) cdz_record_rewind(loop, n);
-    CDZ_TRY(cdz_row_state_rewind(loop->set, &loop->rows, r));
+    CDZ_TRY(cdz_stage_state_rewind(loop->set, &loop->rows, r));
     cdz_watch_rewind(&loop->rows, r, n);
     return CDZ_OK;
 }
@@ -249,7 +260,7 @@ static cdz_status build_copy(cdz_loop *loop, uint32_t r, uint32_t parent)
     const cdz_request_row *from = &loop->rows.at[parent];
     CDZ_TRY(spare_for(loop, row));
     CDZ_TRY(cdz_seq_copy(row->spare, from->seq, &loop->rows.error));
-    return cdz_row_state_breed(loop->set, &loop->rows, r, parent);
+    return cdz_stage_state_breed(loop->set, &loop->rows, r, parent);
 }
 
 static void swap_in(cdz_request_row *row, const cdz_request_row *from)
@@ -285,7 +296,7 @@ cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
     for (uint32_t r = 0; r < loop->rows.n; r++) {
         if (parents[r] != r) {
             swap_in(&loop->rows.at[r], &old[parents[r]]);
-            cdz_row_state_swap(loop->set, r);
+            cdz_stage_state_swap(loop->set, r);
         }
         loop->n_open += !loop->rows.at[r].done;
     }

@@ -1,4 +1,7 @@
-/* choice.c - verbs that choose tokens. Draws come from the loop's torch stream, in program order. */
+/* choice.c - verbs that choose tokens. Draws come from the loop's torch stream, in program order.
+ *
+ * Owns: the stream's place in a request. Not: the stream (random/torch_rng.h), processors, what becomes of a token
+ * (append.c). Each row of scores that is handed in draws, whether its row has ended or not: so does transformers'. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,8 @@
-/* companion.c - keeps companion sequences at their rows' ids and has their logits computed. */
+/* companion.c - keeps companion sequences at their rows' ids and has their logits computed.
+ *
+ * Owns: those sequences, a row's by each stage that asks for one. Not: what their logits are for (the stage's apply, which
+ * reads them in set->shown). Invariant: a companion is a function of its row's ids, so it needs no state of its own: forks,
+ * rewinds and drafts bring it along. */
 #include "run/loop/companion.h"
 
 #include <inttypes.h>
@@ -179,7 +183,8 @@ static cdz_status add(cdz_loop *loop, cdz_seq *seq, uint32_t to)
 {
     if (!loop->rows.config.use_cache) cdz_seq_forget(seq);
     cdz_seq_rotate_for(seq, loop->want.length);
-    CDZ_TRY(cdz_seq_prepare(seq, &loop->rows.error));
+    (void)cdz_loop_recall(loop, seq, false);
+    CDZ_TRY(cdz_loop_prepare(loop, seq));
     loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){.seq = seq, .row0 = to, .no_hidden = true};
     return CDZ_OK;
 }

@@ -144,7 +144,7 @@ cdz_status cdz_verb_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_i
     cdz_view view;
     CDZ_TRY(cdz_loop_trial_view(loop, "process_ids", rows, n, &view));
     for (uint32_t i = 0; i < n; i++) view.ids[i] = ids[i];
-    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
+    CDZ_TRY(cdz_stage_states_trial(loop->set, &loop->rows, &view));
     if (scores->n_vocab != loop->rows.n_vocab)
         return process_refitted(loop, pipeline, &view, scores);
     return process(loop, pipeline, &view, scores);

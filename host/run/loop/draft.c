@@ -1,4 +1,7 @@
-/* draft.c - the request's drafter: begun and ended with the strategy, asked by its verbs. */
+/* draft.c - the request's drafter: begun and ended with the strategy, asked by its verbs.
+ *
+ * Owns: the newest draft, and that it is one: ids of the vocabulary, a row of scores for each. Not: how long it is to be
+ * (pace.h), whether its tokens are right, which the strategy decides and tells with `judged`. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +197,13 @@ cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
     return CDZ_OK;
 }
 
+static void count_draft(const cdz_berth *berth, uint32_t proposed, uint32_t accepted)
+{
+    if (!berth->drafted) return;
+    *berth->drafted += proposed;
+    *berth->accepted += accepted;
+}
+
 cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
 {
     cdz_loop *loop = cdz_loop_of(dec);
@@ -210,6 +220,7 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
                                                  .accepted = n_accepted,
                                                  .draft_s = d->draft_s,
                                                  .pass_s = cdz_now_s() - d->proposed_at});
+    count_draft(loop->rows.berth, d->n, n_accepted);
     if (d->skipped) return CDZ_OK;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, true);

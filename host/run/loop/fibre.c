@@ -1,4 +1,7 @@
-/* fibre.c - chooses how fibres are made, and forwards. */
+/* fibre.c - chooses how fibres are made, and forwards.
+ *
+ * Owns: which fibre a thread is in, and whom the thread serves meanwhile (base/assert.h). Not: stacks and batons
+ * (fibre_ucontext.c, fibre_thread.c). Invariant: resumed by the engine's thread alone, and not once it has ended. */
 #include "run/loop/fibre.h"
 
 #include <stdlib.h>
@@ -6,7 +9,6 @@
 
 #include "base/assert.h"
 #include "base/sanitized.h"
-#include "call/guard.h"
 
 #if CDZ_WITH_TSAN || !defined(__GLIBC__)
 #define DEFAULT_WAY (&cdz_fibre_threads)
@@ -58,6 +60,7 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
     (*out)->fn = fn;
     (*out)->arg = arg;
     (*out)->ended = false;
+    (*out)->errand = NULL;
     return CDZ_OK;
 }
 
@@ -70,13 +73,38 @@ void cdz_fibre_run(cdz_fibre *fibre)
     fibre->fn(fibre->arg);
 }
 
+/* What the fibre left to do, if it did: it still counts as the one that the thread is in. */
+static bool run_errand(cdz_fibre *fibre)
+{
+    if (!fibre->errand) return false;
+    void (*const fn)(void *arg) = fibre->errand;
+    fibre->errand = NULL;
+    cdz_calling_now = fibre->errand_of;
+    fn(fibre->errand_arg);
+    return true;
+}
+
+void cdz_fibre_outside(void (*fn)(void *arg), void *arg)
+{
+    cdz_fibre *const fibre = cdz_fibre_now;
+    if (!fibre) {
+        fn(arg);
+        return;
+    }
+    fibre->errand = fn;
+    fibre->errand_arg = arg;
+    fibre->errand_of = cdz_calling_now;
+    cdz_fibre_suspend(fibre);
+}
+
 void cdz_fibre_resume(cdz_fibre *fibre)
 {
     cdz_assert(!cdz_fibre_now && !fibre->ended);
     const cdz_calling here = cdz_calling_now;
     fibre->serves = cdz_thread_serves_now();
     cdz_fibre_now = fibre;
-    fibre->fibres->way->resume(fibre);
+    do fibre->fibres->way->resume(fibre);
+    while (run_errand(fibre));
     cdz_fibre_now = NULL;
     cdz_calling_now = here;
 }

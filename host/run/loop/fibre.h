@@ -8,6 +8,7 @@
 #define CDZ_HOST_RUN_LOOP_FIBRE_H
 
 #include "base/error.h"
+#include "call/guard.h"
 
 typedef struct cdz_fibres cdz_fibres; /* a way, and what it keeps for reuse */
 typedef struct cdz_fibre cdz_fibre;
@@ -21,6 +22,9 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
                            cdz_error *err);
 void cdz_fibre_resume(cdz_fibre *fibre);  /* returns when it suspends or ends */
 void cdz_fibre_suspend(cdz_fibre *fibre); /* inside fn: back to whoever resumed */
+/* Runs fn(arg) on the stack of whoever resumed the fibre that the thread is in, and returns when it has: for code that
+ * needs more than a fibre's stack. fn may not suspend. Outside any fibre it runs where it is. */
+void cdz_fibre_outside(void (*fn)(void *arg), void *arg);
 bool cdz_fibre_ended(const cdz_fibre *fibre);
 extern _Thread_local cdz_fibre *cdz_fibre_now; /* which one the thread is in; NULL: in none */
 void cdz_fibre_free(cdz_fibre *fibre); /* one that ended or was never resumed; NULL is fine */
@@ -46,6 +50,10 @@ struct cdz_fibre {
     void *arg;
     bool ended;
     const void *serves; /* the engine that resumes it (base/assert.h) */
+    void (*errand)(
+        void *arg); /* what it left to do for whoever resumed it (cdz_fibre_outside); NULL: nothing */
+    void *errand_arg;
+    cdz_calling errand_of; /* the call that it is part of */
 };
 
 /* What each way runs on the fibre's stack or thread. */

@@ -1,4 +1,7 @@
-/* hidden.c - verbs on what lies between the layers: hidden states that passes keep, and the head on its own. */
+/* hidden.c - verbs on what lies between the layers: hidden states that passes keep, and the head on its own.
+ *
+ * Owns: the store of those states, which the next pass that keeps any writes over. Not: the pass (run/pass/heads.c), states
+ * of recorded steps (states.c). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,6 +11,9 @@
 static cdz_status check_layers(cdz_loop *loop, const uint32_t *layers, uint32_t n)
 {
     const uint32_t last = loop->rows.model->weights->arch.n_layers;
+    if (n && loop->rows.model->function.forward)
+        return cdz_loop_fail(loop, CDZ_E_UNSUPPORTED,
+                             "keep_hidden: a model that is a function has scores alone");
     for (uint32_t i = 0; i < n; i++)
         if (layers[i] > last)
             return cdz_loop_fail(loop, CDZ_E_PLUGIN,
@@ -97,15 +103,32 @@ cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out)
     return CDZ_OK;
 }
 
-cdz_status cdz_verb_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
+/* How a model's last steps are run on their own. */
+typedef void run_end(cdz_layers *layers, const float *hidden, uint32_t n, float *scores);
+
+static cdz_status score(cdz_decoder *dec, const char *verb, run_end *run, const float *hidden,
+                        uint32_t n, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
-    if (n == 0) return cdz_loop_fail(loop, CDZ_E_PLUGIN, "head: of no hidden states");
+    if (n == 0) return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: of no hidden states", verb);
+    if (loop->rows.model->function.forward)
+        return cdz_loop_fail(loop, CDZ_E_UNSUPPORTED,
+                             "%s: a model that is a function has none of its own", verb);
     CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->hidden.scores, n, loop->rows.n_vocab));
-    cdz_layers_head(loop->rows.model->layers, hidden, n, loop->hidden.scores.data);
+    run(loop->rows.model->layers, hidden, n, loop->hidden.scores.data);
     *out = cdz_matrix_scores(&loop->hidden.scores);
     return CDZ_OK;
+}
+
+cdz_status cdz_verb_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
+{
+    return score(dec, "head", cdz_layers_head, hidden, n, out);
+}
+
+cdz_status cdz_verb_lens(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
+{
+    return score(dec, "lens", cdz_layers_lens, hidden, n, out);
 }
 
 bool cdz_verb_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *out)

@@ -1,4 +1,7 @@
-/* loop.c - the life of a decode loop: built when its request is admitted, run on its fibre, taken apart at the end. */
+/* loop.c - the life of a decode loop: built when its request is admitted, run on its fibre, taken apart at the end.
+ *
+ * Owns: what a loop has while its strategy runs, as one table (life), closed in reverse. Not: the verbs, of which this file
+ * has the list alone. Invariant: whatever was opened is closed on the fibre, before the fibre ends. */
 #include "run/loop/loop.h"
 
 #include <inttypes.h>
@@ -72,6 +75,7 @@ const cdz_decoder_api cdz_loop_api = {
     .vocab_size = cdz_verb_vocab_size,
     .facts = cdz_verb_facts,
     .draw_rows = cdz_verb_draw_rows,
+    .lens = cdz_verb_lens,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -124,7 +128,49 @@ cdz_status cdz_loop_await(cdz_loop *loop)
     loop->waiting = false;
     cdz_profile_mark(loop->rows.berth->profile, was);
     if (loop->prefill_s == 0) loop->prefill_s = cdz_now_s();
-    return cdz_loop_alive(loop);
+    CDZ_TRY(cdz_loop_alive(loop));
+    const cdz_status denied = loop->denied;
+    loop->denied = CDZ_OK;
+    return denied;
+}
+
+cdz_status cdz_loop_prepare(cdz_loop *loop, cdz_seq *seq)
+{
+    cdz_error why = {0};
+    cdz_kv_account *account = seq->account;
+    account->short_of = false;
+    const cdz_status status = cdz_seq_prepare(seq, &why);
+    if (status == CDZ_OK) return CDZ_OK;
+    loop->lacks = account->short_of && account->yields;
+    if (loop->lacks) return CDZ_OK;
+    loop->rows.error = why;
+    return status;
+}
+
+cdz_status cdz_loop_equip(cdz_loop *loop, cdz_error *err)
+{
+    cdz_want *want = &loop->want;
+    cdz_assert(loop->waiting && loop->lacks);
+    for (uint32_t i = 0; i < want->n_seqs; i++) {
+        cdz_seq *seq = want->seqs[i].seq;
+        (void)cdz_seq_find(seq, cdz_want_reads_all(want, &want->seqs[i]));
+        CDZ_TRY(cdz_seq_prepare(seq, err));
+    }
+    cdz_want_begin(want);
+    loop->lacks = false;
+    return CDZ_OK;
+}
+
+static void yield_one(void *unused, const cdz_seq *seq)
+{
+    (void)unused;
+    cdz_seq_yield((cdz_seq *)(uintptr_t)seq);
+}
+
+void cdz_loop_yield(cdz_loop *loop)
+{
+    cdz_loop_visit(loop, yield_one, NULL);
+    loop->lacks |= loop->waiting && loop->want.rows_left > 0;
 }
 
 bool cdz_loop_want(cdz_loop *loop, uint32_t n)
@@ -135,6 +181,13 @@ bool cdz_loop_want(cdz_loop *loop, uint32_t n)
     loop->want_seqs = grown;
     loop->want_cap = n;
     return true;
+}
+
+uint32_t cdz_loop_recall(cdz_loop *loop, cdz_seq *seq, bool reads_all)
+{
+    const uint32_t n = cdz_seq_find(seq, reads_all);
+    if (loop->prefill_s == 0 && seq->begun && seq->model == loop->job->model) loop->n_reused += n;
+    return n;
 }
 
 bool cdz_verb_cancelled(const cdz_decoder *dec)
@@ -235,7 +288,8 @@ static cdz_status check_mask(cdz_loop *loop, const cdz_job_row *prompt, uint32_t
             &loop->rows.error, CDZ_E_UNSUPPORTED,
             "attention_mask: row %" PRIu32 " has holes inside, which a model with %s cannot honour",
             row,
-            loop->rows.model->weights->arch.n_buckets ? "relative positions" : "sliding windows");
+            cdz_arch_adds_by_distance(&loop->rows.model->weights->arch) ? "relative positions"
+                                                                        : "sliding windows");
     return CDZ_OK;
 }
 
@@ -259,7 +313,7 @@ static cdz_status build_row(cdz_loop *loop, uint32_t r)
     }
     /* A decoder's state hangs on what its encoder read. */
     if (!loop->job->past || loop->job->prompt_logits || row->seq->source) return CDZ_OK;
-    return cdz_kept_share(loop->job->past, row->seq, &loop->rows.error);
+    return cdz_seq_share_kept(loop->job->past, row->seq, &loop->rows.error);
 }
 
 /* Rows begin together: each with the positions of the longest prompt. */
@@ -446,7 +500,7 @@ static void close_companions(cdz_loop *loop)
 /* Row states begin as zero bytes; their room goes with the stages'. */
 static cdz_status open_states(cdz_loop *loop)
 {
-    return cdz_row_states_make(loop->set, &loop->rows);
+    return cdz_stage_states_make(loop->set, &loop->rows);
 }
 
 /* Companions' rows of scores lie behind these. */
@@ -537,6 +591,8 @@ void cdz_loop_check_promises(const cdz_loop *loop)
     if (!loop->set) return;
     check_chain(loop->set, &loop->set->processors);
     check_chain(loop->set, &loop->set->criteria);
+    for (uint32_t i = 0; i < loop->n_derivations; i++)
+        check_chain(loop->set, &loop->set->derived[i]);
 }
 
 #endif

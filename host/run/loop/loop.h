@@ -57,7 +57,7 @@ struct cdz_loop {
     cdz_fibre *fibre;
     uint32_t first_row; /* of the request, which is rows.at[0] */
     uint32_t n_open;    /* rows not done */
-    uint32_t n_reused;  /* positions that the first row of each prompt shares with the past */
+    uint32_t n_reused; /* positions that the first row of each prompt shares with the past, or has found */
     bool prefilled;
     uint32_t rows_from; /* what the plugin that uses the verbs counts rows from, as sentences do: 1 in scripts, else 0 */
 
@@ -82,7 +82,9 @@ struct cdz_loop {
     cdz_want want;
     cdz_want_seq *want_seqs;
     uint32_t want_cap;
-    bool waiting; /* suspended for the want */
+    bool waiting;      /* suspended for the want */
+    bool lacks;        /* blocks for it: it is not for a pass yet (engine/room.c) */
+    cdz_status denied; /* there will be none; its sentence is rows.error */
 
     cdz_outcome_row *returned; /* (n_returned) outcome lifetime: what return_rows said; NULL: the rows */
     uint32_t n_returned;
@@ -104,6 +106,9 @@ void cdz_loop_main(void *loop);     /* what the fibre runs */
 void cdz_loop_keep_rows_alone(cdz_loop *loop);
 /* Shows every sequence of the loop's and of its companions. */
 void cdz_loop_visit(const cdz_loop *loop, void (*visit)(void *user, const cdz_seq *seq), void *user);
+/* While it waits: prepares all sequences of its want; and gives back all blocks that it has. */
+cdz_status cdz_loop_equip(cdz_loop *loop, cdz_error *err);
+void cdz_loop_yield(cdz_loop *loop);
 #ifdef CDZ_CHECKED
 void cdz_loop_check_promises(const cdz_loop *loop); /* between two ticks */
 #endif
@@ -152,6 +157,11 @@ static inline cdz_status cdz_loop_nomem(cdz_loop *loop)
 /* Suspends until the want is satisfied. */
 cdz_status cdz_loop_await(cdz_loop *loop);
 bool cdz_loop_want(cdz_loop *loop, uint32_t n_seqs); /* room in want_seqs */
+/* cdz_seq_prepare for a sequence of the want's. Where blocks may be taken from others for it, a want may lack some: then it
+ * waits, and no pass comes before cdz_loop_equip. */
+cdz_status cdz_loop_prepare(cdz_loop *loop, cdz_seq *seq);
+/* cdz_seq_find for a sequence of the loop's; what a prompt finds before the first pass is counted. */
+uint32_t cdz_loop_recall(cdz_loop *loop, cdz_seq *seq, bool reads_all);
 /* The account that sequences of a model are of, and what its encoder makes of a request row's prompt, or NULL. */
 cdz_kv_account *cdz_loop_account(const cdz_loop *loop, const cdz_run_model *model);
 cdz_encoded *cdz_loop_source(const cdz_loop *loop, const cdz_run_model *model, uint32_t row);

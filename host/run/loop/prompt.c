@@ -34,6 +34,7 @@ static cdz_status read_logits(cdz_loop *loop)
                             .stride = loop->rows.n_vocab,
                             .length = longest(loop)};
     for (uint32_t r = 0; r < loop->rows.n; r++) {
+        (void)cdz_loop_recall(loop, loop->rows.at[r].seq, true);
         CDZ_TRY(cdz_seq_prepare(loop->rows.at[r].seq, &loop->rows.error));
         loop->want_seqs[r] =
             (cdz_want_seq){.seq = loop->rows.at[r].seq, .row0 = (int64_t)r * loop->job->prompt_len};
@@ -62,6 +63,7 @@ static cdz_status want_chunk(cdz_loop *loop, const group *g, uint32_t done)
         cdz_seq *seq = loop->rows.at[r].seq;
         if (done + 1 >= cdz_seq_visible(seq)) continue;
         cdz_seq_rotate_for(seq, g->length);
+        (void)cdz_loop_recall(loop, seq, true);
         CDZ_TRY(cdz_seq_prepare(seq, &loop->rows.error));
         const int64_t row0 = (int64_t)loop->want.n_seqs * g->chunk - done;
         loop->want_seqs[loop->want.n_seqs++] =

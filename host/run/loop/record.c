@@ -34,6 +34,23 @@ static cdz_status grow(cdz_loop *loop)
     return CDZ_OK;
 }
 
+/* Room for the likeliest of each row; ids of rows that are not known are -1. */
+static cdz_status make_leaders(cdz_loop *loop, cdz_recorded_step *step)
+{
+    const size_t n = (size_t)loop->rows.n * loop->job->keep_leaders;
+    if (!n || !loop->job->keep_logprobs) return CDZ_OK;
+    int32_t *ids = cdz_arena_array(arena_of(loop), n, sizeof *ids);
+    float *values = cdz_arena_array(arena_of(loop), n, sizeof *values);
+    if (!ids || !values) return cdz_loop_nomem(loop);
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = -1;
+        values[i] = NAN;
+    }
+    step->leaders = ids;
+    step->leader_logprobs = values;
+    return CDZ_OK;
+}
+
 static cdz_status new_step(cdz_loop *loop)
 {
     cdz_recorder *rec = &loop->recorder;
@@ -47,6 +64,7 @@ static cdz_status new_step(cdz_loop *loop)
         step->chosen_raw_logprob = nan_row(loop);
         if (!step->chosen_logprob || !step->chosen_raw_logprob) return cdz_loop_nomem(loop);
     }
+    CDZ_TRY(make_leaders(loop, step));
     if (loop->job->keep_hidden || loop->job->keep_attentions) CDZ_TRY(cdz_states_note(loop, step));
     rec->n++;
     rec->closed = rec->has_scores = rec->has_logits = false;
@@ -180,6 +198,18 @@ static float log_prob(const float *row, uint32_t n, int32_t token)
     return row[token] - cdz_vec_table()->logsumexp(row, n);
 }
 
+/* As mode `score` tells them (prompt.c): the same bits. */
+static void set_leaders(const cdz_loop *loop, const cdz_recorded_step *step, uint32_t r)
+{
+    const uint32_t V = loop->rows.n_vocab, k = loop->job->keep_leaders;
+    const float *row = loop->recorder.logits + (size_t)r * V;
+    int32_t *ids = (int32_t *)(uintptr_t)step->leaders + (size_t)r * k;
+    float *values = (float *)(uintptr_t)step->leader_logprobs + (size_t)r * k;
+    const float sum = cdz_vec_table()->logsumexp(row, V);
+    cdz_record_best(row, V, k < V ? k : V, ids, values);
+    for (uint32_t i = 0; i < k; i++) values[i] -= sum;
+}
+
 void cdz_record_token(cdz_loop *loop, uint32_t r, int32_t token)
 {
     cdz_recorder *rec = &loop->recorder;
@@ -195,6 +225,7 @@ void cdz_record_token(cdz_loop *loop, uint32_t r, int32_t token)
         set(step->chosen_logprob, r, log_prob(rec->scores + at, loop->rows.n_vocab, token));
     if (rec->has_logits)
         set(step->chosen_raw_logprob, r, log_prob(rec->logits + at, loop->rows.n_vocab, token));
+    if (rec->has_logits && step->leaders) set_leaders(loop, step, r);
 }
 
 void cdz_record_close(cdz_loop *loop)
@@ -286,7 +317,7 @@ static const struct field *find_field(const char *name)
     return NULL;
 }
 
-bool cdz_outcome_has_field(const char *name)
+bool cdz_record_has_field(const char *name)
 {
     return find_field(name) != NULL;
 }

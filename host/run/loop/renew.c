@@ -85,7 +85,7 @@ static cdz_status carry_one(cdz_loop *loop, cdz_stageset *next, const cdz_stage 
               theirs = scope_of(loop, next, from, &unheard);
     const cdz_step step = cdz_step_for(&own, stage->instance->params, stage->shared);
     const cdz_step before = cdz_step_for(&theirs, from->instance->params, from->shared);
-    cdz_row_state_drop(&loop->rows, stage, &step, to);
+    cdz_stage_state_drop(&loop->rows, stage, &step, to);
     cdz_call call = {.scratch = own.scratch};
     const cdz_status status = cdz_call_hand_over(&call, stage->state_api, &step, &before, old, to);
     return cdz_rows_judge(&loop->rows, &call, status, &said);
@@ -122,7 +122,7 @@ static void deafen(cdz_stageset *next, const cdz_stageset *old, bool yes)
 
 static cdz_status make_marks(cdz_loop *loop, cdz_stageset *next, uint32_t r, uint32_t n)
 {
-    cdz_row_states *own = &next->states[r];
+    cdz_stage_states *own = &next->states[r];
     if (n == 0) return CDZ_OK;
     own->marks = calloc(n, next->state_bytes);
     if (!own->marks) return cdz_loop_nomem(loop);
@@ -134,7 +134,7 @@ static cdz_status make_marks(cdz_loop *loop, cdz_stageset *next, uint32_t r, uin
 static cdz_status show_history(cdz_loop *loop, cdz_stageset *next, uint32_t r)
 {
     const cdz_request_row *row = &loop->rows.at[r];
-    const cdz_row_states *own = &next->states[r];
+    const cdz_stage_states *own = &next->states[r];
     const cdz_ids ids = cdz_row_ids(row);
     const uint32_t prompt = loop->rows.info.prompt_len,
                    end = row->skip ? prompt + row->n_new : ids.len;
@@ -143,8 +143,8 @@ static cdz_status show_history(cdz_loop *loop, cdz_stageset *next, uint32_t r)
                                   ids.at[len - 1]));
         const uint32_t n = len - prompt, mark = n / CDZ_MARK_EVERY;
         if (n % CDZ_MARK_EVERY == 0 && mark <= own->n_marks)
-            CDZ_TRY(cdz_row_state_copy(next, &loop->rows,
-                                       own->marks + (mark - 1) * next->state_bytes, own->state));
+            CDZ_TRY(cdz_stage_state_copy(next, &loop->rows,
+                                         own->marks + (mark - 1) * next->state_bytes, own->state));
     }
     return CDZ_OK;
 }
@@ -152,7 +152,7 @@ static cdz_status show_history(cdz_loop *loop, cdz_stageset *next, uint32_t r)
 static cdz_status build_row(cdz_loop *loop, cdz_stageset *next, uint32_t r)
 {
     const cdz_stageset *old = loop->set;
-    const cdz_row_states *own = &next->states[r], *before = &old->states[r];
+    const cdz_stage_states *own = &next->states[r], *before = &old->states[r];
     CDZ_TRY(make_marks(loop, next, r, before->n_marks));
     deafen(next, old, true);
     const cdz_status shown = show_history(loop, next, r);
@@ -168,7 +168,7 @@ static cdz_status build_row(cdz_loop *loop, cdz_stageset *next, uint32_t r)
 
 static cdz_status build_states(cdz_loop *loop, cdz_stageset *next)
 {
-    CDZ_TRY(cdz_row_states_make(next, &loop->rows));
+    CDZ_TRY(cdz_stage_states_make(next, &loop->rows));
     for (uint32_t r = 0; next->state_bytes && r < loop->rows.n; r++)
         CDZ_TRY(build_row(loop, next, r));
     return CDZ_OK;

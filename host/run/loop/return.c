@@ -1,4 +1,7 @@
-/* return.c - the sequences a search hands back in place of the request's rows. */
+/* return.c - the sequences a search hands back in place of the request's rows.
+ *
+ * Owns: copies of them, in the outcome's arena. Works after cancellation too: a search that was stopped returns what it has
+ * found by then. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -82,6 +85,9 @@ void cdz_loop_emit_returned(cdz_loop *loop)
     const cdz_job *job = loop->job;
     for (uint32_t r = 0; job->on_tokens && r < loop->n_returned; r++)
         if (loop->returned[r].n_new)
-            job->on_tokens(job->user, r, loop->returned[r].ids + loop->rows.info.prompt_len,
-                           loop->returned[r].n_new);
+            job->on_tokens(job->user, &(cdz_new_tokens){.row = r,
+                                                        .ids = loop->returned[r].ids +
+                                                               loop->rows.info.prompt_len,
+                                                        .n = loop->returned[r].n_new,
+                                                        .scores = loop->returned[r].scores});
 }

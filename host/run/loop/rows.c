@@ -1,4 +1,8 @@
-/* rows.c - verbs on the request's rows: what they hold, their scores, their end. */
+/* rows.c - verbs on the request's rows: what they hold, their scores, when they end.
+ *
+ * Owns: what a step asks a pass for, which rows of scores may stay on a device, and the rules that end a row: the
+ * pipeline's criteria and then the model's context. Not: what changes rows (append.c), how stages are run
+ * (run/stages/stages.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -200,7 +204,8 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
         if (!cdz_row_runs(&loop->rows, r) || leaders[r] != r) continue;
         if (!loop->rows.config.use_cache) cdz_seq_forget(loop->rows.at[r].seq);
         cdz_seq_rotate_for(loop->rows.at[r].seq, loop->want.length);
-        CDZ_TRY(cdz_seq_prepare(loop->rows.at[r].seq, &loop->rows.error));
+        (void)cdz_loop_recall(loop, loop->rows.at[r].seq, false);
+        CDZ_TRY(cdz_loop_prepare(loop, loop->rows.at[r].seq));
         loop->want_seqs[loop->want.n_seqs++] =
             (cdz_want_seq){.seq = loop->rows.at[r].seq, .row0 = r, .hidden0 = r};
     }

@@ -1,4 +1,7 @@
-/* scores.c - verbs on score matrices, and whose memory a matrix is. */
+/* scores.c - verbs on score matrices, and whose memory a matrix is.
+ *
+ * Owns: matrices that a strategy asked for. Invariant: what a strategy hands in is found among ours by id and lies inside it,
+ * before a float of it is read; rows that are on a device have come over by then. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

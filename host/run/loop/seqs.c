@@ -1,4 +1,7 @@
-/* seqs.c - verbs on sequences beyond the rows, and questions about rows that do not exist. */
+/* seqs.c - verbs on sequences beyond the rows, and questions about rows that do not exist.
+ *
+ * Owns: the loop's list of such sequences. Not: rows, which row verbs alone edit (is_row). A made-up row has states of its
+ * own, brought to where its ids are: nothing that is asked here changes a row. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,11 +235,14 @@ static uint64_t lay_out_hidden(cdz_loop *loop)
 
 /* Readies a sequence for a pass. ALL gives scores of what the caller knows to be missing: a cache that is made anew
  * because the frequencies changed gives no more. */
-static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, uint32_t length, cdz_want_seq *out)
+static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, cdz_positions positions, uint32_t length,
+                           cdz_want_seq *out)
 {
-    const uint32_t visible = cdz_seq_visible(seq), computed = seq->computed;
+    const bool hidden = loop->hidden.n && loop->hidden.positions != CDZ_POSITIONS_LAST;
+    const uint32_t visible = cdz_seq_visible(seq), computed = seq->known;
     cdz_seq_rotate_for(seq, length);
-    CDZ_TRY(cdz_seq_prepare(seq, &loop->rows.error));
+    (void)cdz_loop_recall(loop, seq, positions == CDZ_POSITIONS_ALL || hidden || loop->captures);
+    CDZ_TRY(cdz_loop_prepare(loop, seq));
     *out = (cdz_want_seq){.seq = seq, .from = computed < visible ? computed : visible - 1};
     return CDZ_OK;
 }
@@ -270,7 +276,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         /* Without a visible token there is nothing to fill. */
         if (positions == CDZ_POSITIONS_NONE && cdz_seq_visible(seqs[i]) == 0) continue;
-        CDZ_TRY(want_seq(loop, seqs[i], length, &loop->want_seqs[n_wanted]));
+        CDZ_TRY(want_seq(loop, seqs[i], positions, length, &loop->want_seqs[n_wanted]));
         loop->want_seqs[n_wanted++].capture = loop->captures ? &loop->captures[i] : NULL;
     }
     const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
@@ -325,7 +331,7 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
     cdz_view view;
     CDZ_TRY(cdz_loop_trial_view(loop, "seq_process", rows, n, &view));
     for (uint32_t i = 0; i < n; i++) view.ids[i] = (cdz_ids){seqs[i]->ids, seqs[i]->n};
-    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
+    CDZ_TRY(cdz_stage_states_trial(loop->set, &loop->rows, &view));
     return cdz_loop_process(loop, &loop->set->processors, &view, scores, NULL);
 }
 
@@ -351,7 +357,7 @@ cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32
     for (uint32_t i = 0; i < n; i++)
         if (!joined(loop, cdz_row_ids(&loop->rows.at[rows[i]]), ids[i], &view.ids[i]))
             return cdz_loop_nomem(loop);
-    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
+    CDZ_TRY(cdz_stage_states_trial(loop->set, &loop->rows, &view));
     memset(stops, 0, n * sizeof *stops);
     return cdz_loop_test(loop, &view, stops);
 }

@@ -81,6 +81,7 @@ cdz_status cdz_verb_keep_hidden(cdz_decoder *dec, cdz_positions positions, const
                                 uint32_t n);
 cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out);
 cdz_status cdz_verb_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
+cdz_status cdz_verb_lens(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
 bool cdz_verb_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *out);
 /* return.c */
 cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);

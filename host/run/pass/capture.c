@@ -83,7 +83,7 @@ static void look_all(looking *l)
 
 void cdz_layers_see_attention(cdz_layers *f, uint32_t layer, const cdz_attention *how)
 {
-    looking l = {f, how, layer, f->stack.one_layer ? 0 : layer, false};
+    looking l = {f, how, layer, cdz_layers_store(f, layer), false};
     look_all(&l);
 }
 

@@ -80,7 +80,7 @@ static bool make_room(cdz_layers *f, uint32_t cap)
     cdz_backend *b = f->backend;
     const cdz_arch *a = e->stack.arch;
     const size_t n = (size_t)cap * CDZ_KV_BLOCK;
-    const cdz_kv_shape shape = {1, a->n_kv_heads, a->head_dim, CDZ_F32};
+    const cdz_kv_shape shape = {1, a->n_kv_heads, a->head_dim, CDZ_F32, 0};
     size_t bytes;
     if (__builtin_mul_overflow(n, a->hidden * sizeof(float), &bytes)) return false;
     e->x = b->api->alloc(b, bytes);

@@ -1,4 +1,7 @@
-/* encoded.c - the blocks that hold what an encoder made. */
+/* encoded.c - the blocks that hold what an encoder made.
+ *
+ * Owns: taking and dropping them. Not: what is written there (encode.c). All are there before the first pass and none is
+ * added later, so readers share them without asking. */
 #include "run/pass/encoded.h"
 
 #include <inttypes.h>

@@ -129,15 +129,14 @@ static void choose(cdz_layers *f, const cdz_layer_weights *w)
 }
 
 /* The rows of one expert, as it reads them: times their weights, where those go into the inputs. */
-static void gather_rows(cdz_layers *f, const float *x, uint32_t n)
+static void gather_rows(cdz_layers *f, const float *x, size_t D, uint32_t n)
 {
-    const size_t D = f->stack.arch->hidden;
     if (!f->stack.arch->router.into_inputs) {
-        cdz_layers_pick(f, f->gathered, x, n);
+        cdz_layers_pick(f, f->gathered, x, D, n);
         return;
     }
     int32_t places[CDZ_PASS_ROWS];
-    cdz_layers_pick(f, f->expert_gives, x, n);
+    cdz_layers_pick(f, f->expert_gives, x, D, n);
     clear(f, f->gathered, n * D);
     for (uint32_t i = 0; i < n; i++) places[i] = (int32_t)i;
     f->backend->api->add_scaled(f->backend, f->gathered, D, places, f->shares, f->expert_gives, D,
@@ -166,22 +165,36 @@ static void feed_shared(cdz_layers *f, const cdz_layer_weights *w, const float *
     b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, f->m, D);
 }
 
-static void feed_here(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
+/* given = the chosen experts' of x, both D wide. */
+static void feed_here(cdz_layers *f, const cdz_layer_weights *w, const float *x, size_t D,
+                      float *given)
 {
     const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
-    const size_t D = a->hidden, m = f->m;
+    const size_t m = f->m;
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     choose(f, w);
     clear(f, given, m * D);
     for (uint32_t e = 0; e < a->n_experts; e++) {
         const uint32_t n = rows_of_expert(f, (int32_t)e);
         if (n == 0) continue;
-        gather_rows(f, x, n);
+        gather_rows(f, x, D, n);
         cdz_layers_feed(f, &w->experts[e], f->gathered, n, f->expert_gives);
         cdz_profile_mark(f->profile, CDZ_WORK_NORM);
         b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, n, D);
     }
+}
+
+/* The same where experts have a width of their own. */
+static void feed_narrow(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    const cdz_product in = cdz_layers_product(&w->latent_in, f->latent),
+                      out = cdz_layers_product(&w->latent_out, given);
+    f->backend->api->matmul(f->backend, &in, 1, x, a->hidden, f->m);
+    feed_here(f, w, f->latent, a->expert_width, f->latent_gives);
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
+    f->backend->api->matmul(f->backend, &out, 1, f->latent_gives, a->expert_width, f->m);
 }
 
 void cdz_layers_feed_experts(cdz_layers *f, uint32_t layer, const float *x, float *given)
@@ -191,6 +204,9 @@ void cdz_layers_feed_experts(cdz_layers *f, uint32_t layer, const float *x, floa
     const cdz_product route = cdz_layers_product(&w->router, f->route_scores);
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     f->backend->api->matmul(f->backend, &route, 1, x, a->hidden, f->m);
-    if (!feed_there(f, layer, x, given)) feed_here(f, w, x, given);
+    if (a->expert_width)
+        feed_narrow(f, w, x, given);
+    else if (!feed_there(f, layer, x, given))
+        feed_here(f, w, x, a->hidden, given);
     feed_shared(f, w, x, given);
 }

@@ -75,13 +75,23 @@ static bool allocate_all(cdz_layers *f)
     const size_t m = CDZ_PASS_ROWS, D = a->hidden, V = a->n_vocab;
     size_t F = widest_inner(a), wide = (size_t)a->n_heads * a->head_dim;
     size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
+    const cdz_latent *l = &a->latent;
+    if (l->kv_rank) wide = larger(wide, (size_t)a->n_heads * larger(l->plain, l->value));
     if (a->encoder) {
         F = larger(F, widest_inner(a->encoder));
         wide = larger(wide, (size_t)a->encoder->n_heads * a->encoder->head_dim);
         narrow = larger(narrow, (size_t)a->encoder->n_kv_heads * a->encoder->head_dim);
     }
     const bool far = !f->backend->api->host_memory;
-    const size_t parallel = a->parallel_residual ? D : 0, sparse = a->n_experts ? D : 0;
+    const cdz_recurrent *r = &a->recurrent;
+    const size_t channels = r->kind ? cdz_recurrent_channels(a) : 0,
+                 width = r->kind ? cdz_recurrent_width(a) : 0;
+    const size_t beside = cdz_arch_mixes(a, 0, CDZ_MIX_ATTENTION) && a->kv_place &&
+                                  cdz_arch_mixes(a, 0, CDZ_MIX_RECURRENT)
+                              ? D
+                              : 0;
+    const size_t parallel = a->parallel_residual ? D : beside,
+                 sparse = a->n_experts ? larger(D, a->expert_width) : 0;
     f->head_rows = far ? FAR_HEAD_ROWS : HEAD_ROWS;
     const piece pieces[] = {
         {&f->x, m, D},
@@ -91,23 +101,33 @@ static bool allocate_all(cdz_layers *f)
         {&f->q, m, wide},
         {&f->mixed, m, wide},
         {&f->k, m, narrow},
-        {&f->v, m, narrow},
+        {&f->v, m, larger(narrow, l->q_rank)},
         {&f->gate, m, F},
         {&f->up, m, F},
         {&f->ends, f->head_rows, D},
         {&f->scores, f->head_rows, V},
+        {&f->mix_in, m, channels},
+        {&f->mix_conv, m, channels},
+        {&f->mix_gate, m, width},
+        {&f->mix_y, m, width},
+        {&f->mix_share, m, r->kind == CDZ_MIX_CONV ? width : r->heads},
+        {&f->mix_decay, m, r->heads},
+        {&f->q_gate, m, a->attention_gate ? wide : 0},
         {&f->route_scores, m, a->n_experts},
         {&f->gathered, m, sparse},
         {&f->expert_gives, m, sparse},
+        {&f->latent, m, a->expert_width},
+        {&f->latent_gives, m, a->expert_width},
         {&f->zeros, m, far ? sparse : 0},
     };
-    return allocate(f, pieces, sizeof pieces / sizeof *pieces) && allocate_here(f);
+    return allocate(f, pieces, sizeof pieces / sizeof *pieces) && allocate_here(f) &&
+           cdz_layers_make_streams(f);
 }
 
 cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
 {
     const cdz_arch *a = f->own.arch;
-    if (a->n_buckets == 0) return CDZ_OK;
+    if (!cdz_arch_adds_by_distance(a)) return CDZ_OK;
     return cdz_relative_reach(&f->relative, f->backend, a, &f->weights->relative, false,
                               n_positions, err);
 }
@@ -115,6 +135,16 @@ cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
 void cdz_layers_set_prompts_first(cdz_layers *f, bool first)
 {
     f->prompts_first = first;
+}
+
+void cdz_layers_set_bite(cdz_layers *f, uint32_t rows)
+{
+    f->bite = rows;
+}
+
+uint32_t cdz_layers_n_decoding(const cdz_layers *f)
+{
+    return f->n_decoding;
 }
 
 cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
@@ -146,6 +176,7 @@ void cdz_layers_free(cdz_layers *f)
     if (!f) return;
     cdz_encoder_free(f);
     cdz_relative_free(&f->relative, f->backend);
+    cdz_layers_free_streams(f);
     void *const all[] = {f->x,
                          f->normed,
                          f->given,
@@ -161,7 +192,16 @@ void cdz_layers_free(cdz_layers *f)
                          f->route_scores,
                          f->gathered,
                          f->expert_gives,
+                         f->latent,
+                         f->latent_gives,
                          f->zeros,
+                         f->mix_in,
+                         f->mix_conv,
+                         f->mix_gate,
+                         f->mix_y,
+                         f->mix_share,
+                         f->mix_decay,
+                         f->q_gate,
                          f->expert_table};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
@@ -179,6 +219,12 @@ static uint32_t end_of(const cdz_want *want, const cdz_seq *seq)
 {
     const uint32_t visible = cdz_seq_visible(seq);
     return want->until && want->until < visible ? want->until : visible;
+}
+
+bool cdz_want_reads_all(const cdz_want *want, const cdz_want_seq *ws)
+{
+    const bool hidden = want->n_hidden && want->hidden_positions != CDZ_POSITIONS_LAST;
+    return want->positions == CDZ_POSITIONS_ALL || hidden || ws->capture;
 }
 
 void cdz_want_begin(cdz_want *want)
@@ -247,6 +293,32 @@ static void note_packed(cdz_layers *f, const cdz_seq *seq)
     f->any_packed |= spans != NULL;
 }
 
+/* The pass's next rows are this sequence's, whose state they go on from. */
+static void begin_run(cdz_layers *f, const cdz_seq *seq)
+{
+    if (!cdz_seq_recurs(seq)) return;
+    f->runs[f->n_runs++] = (cdz_state_run){
+        .first = f->m, .state = cdz_kv_state(seq->account->states->pool, seq->state)};
+}
+
+static void end_run(cdz_layers *f, const cdz_seq *seq)
+{
+    if (!cdz_seq_recurs(seq)) return;
+    cdz_state_run *run = &f->runs[f->n_runs - 1];
+    run->n = f->m - run->first;
+    if (run->n == 0) f->n_runs--;
+}
+
+/* The end of what one pass takes of a sequence: no more than `chunk` positions, and none beyond where its state is noted. */
+static uint32_t end_of_pass(const cdz_seq *seq, uint32_t whole, uint32_t chunk)
+{
+    uint32_t end = whole;
+    if (chunk && whole > seq->computed && whole - seq->computed > chunk)
+        end = seq->computed + chunk;
+    const uint32_t noted = (seq->computed / CDZ_STATE_EVERY + 1) * CDZ_STATE_EVERY;
+    return cdz_seq_recurs(seq) && noted < end ? noted : end;
+}
+
 /* Takes up to the pass's room of a sequence's missing positions. Its cache counts them at once: nothing reads the
  * count before the pass has run. True when none is missing any more. */
 static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
@@ -255,11 +327,10 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     const uint32_t visible = cdz_seq_visible(seq);
     uint32_t slot = seq->computed < visible ? cdz_seq_slot(seq, seq->computed) : 0;
     const uint32_t whole = end_of(want, seq);
-    uint32_t end = whole;
-    const uint32_t chunk = most_at_once(want, seq);
-    if (chunk && whole > seq->computed && whole - seq->computed > chunk)
-        end = seq->computed + chunk;
-    while (seq->computed < end && f->m < CDZ_PASS_ROWS) {
+    const uint32_t end = end_of_pass(seq, whole, most_at_once(want, seq));
+    if (seq->computed < end) cdz_seq_mark(seq);
+    begin_run(f, seq);
+    while (seq->computed < end && f->m < f->room) {
         const uint32_t p = seq->computed++;
         while (slot < seq->mask_len && !seq->mask[slot]) slot++;
         f->positions[f->m] = f->own.arch->hidden_count ? slot : p;
@@ -273,7 +344,9 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         f->m++;
         want->rows_left--;
     }
+    end_run(f, seq);
     if (seq->computed > seq->reached) seq->reached = seq->computed;
+    if (seq->computed > seq->known) seq->known = seq->computed;
     return seq->computed >= whole;
 }
 
@@ -311,7 +384,7 @@ static void serve(cdz_layers *f, cdz_want *want)
 {
     uint32_t row = f->m;
     want->served = true;
-    for (uint32_t s = want->at; s < want->n_seqs && f->m < CDZ_PASS_ROWS; s++) {
+    for (uint32_t s = want->at; s < want->n_seqs && f->m < f->room; s++) {
         const cdz_seq *seq = want->seqs[s].seq;
         const uint32_t first = f->m;
         if (take_rows(f, want, &want->seqs[s]) && s == want->at) want->at++;
@@ -323,16 +396,48 @@ static void serve(cdz_layers *f, cdz_want *want)
     note_span(f, want->length, row, f->m);
 }
 
+static bool is_prompt(const cdz_want *want)
+{
+    return want->rows_left > SHORT;
+}
+
+/* What decodes waits for the prompts' rows that come now. */
+static void limit_prompts(cdz_layers *f)
+{
+    const uint32_t left = CDZ_PASS_ROWS - f->m;
+    if (f->bite && f->bite < left) f->room = f->m + f->bite;
+}
+
+static bool any_decodes(cdz_want *const *wants, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_prompt(wants[i])) return true;
+    return false;
+}
+
+/* Those of one group that are not in the pass yet, as many as there is room for. */
+static void serve_group(cdz_layers *f, cdz_want *const *wants, uint32_t n, bool prompts)
+{
+    for (uint32_t i = 0; i < n && f->m < f->room; i++) {
+        const uint32_t before = f->m;
+        if (wants[i]->served || is_prompt(wants[i]) != prompts) continue;
+        serve(f, wants[i]);
+        if (!prompts) f->n_decoding += f->m - before;
+    }
+}
+
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
-    f->m = f->n_heads = f->n_kept = f->n_spans = 0;
+    f->m = f->n_heads = f->n_kept = f->n_spans = f->n_runs = 0;
     f->any_embeds = f->any_seen = f->any_packed = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
-    for (int turn = 0; turn < 2; turn++)
-        for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++) {
-            const bool prompt = wants[i]->rows_left > SHORT;
-            if (!wants[i]->served && (turn || prompt == f->prompts_first)) serve(f, wants[i]);
-        }
+    f->room = CDZ_PASS_ROWS;
+    f->n_decoding = 0;
+    if (f->prompts_first && any_decodes(wants, n)) limit_prompts(f);
+    serve_group(f, wants, n, f->prompts_first);
+    f->room = CDZ_PASS_ROWS;
+    if (!f->prompts_first && f->n_decoding) limit_prompts(f);
+    serve_group(f, wants, n, !f->prompts_first);
 }
 
 /* --- the layers ----------------------------------------------------------------------------------------- */
@@ -344,7 +449,12 @@ cdz_product cdz_layers_product(const cdz_linear *l, float *y)
 
 void cdz_layers_norm(cdz_layers *f, float *y, const float *x, size_t m, const cdz_norm *norm)
 {
-    const cdz_arch *a = f->stack.arch;
+    cdz_layers_norm_of(f, f->stack.arch, y, x, m, norm);
+}
+
+void cdz_layers_norm_of(cdz_layers *f, const cdz_arch *a, float *y, const float *x, size_t m,
+                        const cdz_norm *norm)
+{
     const size_t n = norm->w.k;
     cdz_backend *b = f->backend;
     if (a->norm == CDZ_NORM_LAYER)
@@ -353,8 +463,7 @@ void cdz_layers_norm(cdz_layers *f, float *y, const float *x, size_t m, const cd
         b->api->rmsnorm(b, y, n, x, n, m, &norm->w, a->norm_eps, a->norm_offset);
 }
 
-/* What a sublayer reads: x, or x normed. */
-static const float *entering(cdz_layers *f, const cdz_norm *norm)
+const float *cdz_layers_enter(cdz_layers *f, const cdz_norm *norm)
 {
     if (!norm->w.data) return f->x;
     cdz_layers_norm(f, f->normed, f->x, f->m, norm);
@@ -374,14 +483,50 @@ static void leave(cdz_layers *f, float *given, const cdz_norm *norm)
     if (norm->w.data && after) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
-static void rotate(cdz_layers *f, float *x, size_t heads, const cdz_rope *rope)
+const float *cdz_layers_scaled(cdz_layers *f, float *to, const float *x, float factor)
 {
-    const size_t d = f->stack.arch->head_dim, wide = heads * d;
+    const size_t D = f->stack.arch->hidden;
+    if (factor == 1.0f) return x;
+    f->backend->api->copy(f->backend, to, x, f->m * D * sizeof *x);
+    f->backend->api->scale(f->backend, to, D, f->m, D, factor);
+    return to;
+}
+
+uint32_t cdz_layers_store(const cdz_layers *f, uint32_t layer)
+{
+    const uint32_t *place = f->stack.arch->kv_place;
+    return f->stack.one_layer ? 0 : place ? place[layer] : layer;
+}
+
+void cdz_layers_rotate(cdz_layers *f, float *x, size_t ldx, size_t heads, size_t head_dim,
+                       const cdz_rope *rope)
+{
     cdz_backend *b = f->backend;
-    if (f->n_spans == 0) b->api->rope(b, x, wide, f->m, heads, d, f->positions, rope);
+    if (f->n_spans == 0) b->api->rope(b, x, ldx, f->m, heads, head_dim, f->positions, rope);
     for (uint32_t i = 0; i < f->n_spans; i++) {
         const rope_span *s = &f->spans[i];
-        b->api->rope(b, x + s->row * wide, wide, s->n, heads, d, f->positions + s->row, &s->rope);
+        b->api->rope(b, x + s->row * ldx, ldx, s->n, heads, head_dim, f->positions + s->row,
+                     &s->rope);
+    }
+}
+
+static void rotate(cdz_layers *f, float *x, size_t heads, const cdz_rope *rope)
+{
+    const size_t d = f->stack.arch->head_dim;
+    cdz_layers_rotate(f, x, heads * d, heads, d, rope);
+}
+
+/* Each head of rows of so many normed with weights of its own, which lie side by side. */
+static void norm_each(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm)
+{
+    const cdz_arch *a = f->stack.arch;
+    const size_t d = a->head_dim, wide = heads * d;
+    cdz_weight w = norm->w, bias = norm->bias;
+    w.k = bias.k = d;
+    for (size_t h = 0; h < heads; h++) {
+        w.data = (const char *)norm->w.data + cdz_row_bytes(w.dtype, h * d);
+        f->backend->api->layernorm(f->backend, x + h * d, wide, x + h * d, wide, f->m, &w, &bias,
+                                   a->norm_eps);
     }
 }
 
@@ -392,7 +537,10 @@ static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *n
     const size_t d = f->stack.arch->head_dim, wide = heads * d;
     const bool last = f->stack.arch->qk_norm_last;
     if (rope && last) rotate(f, x, heads, rope);
-    if (norm->w.data) cdz_layers_norm(f, x, x, f->m * (wide / norm->w.k), norm);
+    if (norm->w.data && f->stack.arch->qk_norm == CDZ_QK_EACH)
+        norm_each(f, x, heads, norm);
+    else if (norm->w.data)
+        cdz_layers_norm(f, x, x, f->m * (wide / norm->w.k), norm);
     if (rope && !last) rotate(f, x, heads, rope);
 }
 
@@ -429,8 +577,8 @@ static void pack_rows(cdz_layers *f, uint32_t layer)
     for (uint32_t r = 0, n; r < f->m; r += n) {
         n = same_store(f, r);
         if (f->packed[r])
-            f->backend->api->kv_pack(f->backend, f->packed[r], f->stack.store, layer, f->rows + r,
-                                     f->spans_of + r, n);
+            f->backend->api->kv_pack(f->backend, f->packed[r], f->stack.store,
+                                     cdz_layers_store(f, layer), f->rows + r, f->spans_of + r, n);
     }
 }
 
@@ -442,22 +590,30 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     cdz_backend *b = f->backend;
     const size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
-    const float *x = entering(f, &w->attn_norm);
+    const float *x = cdz_layers_enter(f, &w->attn_norm);
+    if (a->attention_in != 1.0f) x = cdz_layers_scaled(f, f->given, x, a->attention_in);
+    if (w->latent) {
+        cdz_latent_project(f, layer, x, queries, keys);
+        return;
+    }
 
     const cdz_product qkv[] = {cdz_layers_product(&w->q, f->q), cdz_layers_product(&w->k, f->k),
-                               cdz_layers_product(&w->v, f->v)};
-    const size_t n = (queries ? 1u : 0u) + (keys ? 2u : 0u);
+                               cdz_layers_product(&w->v, f->v),
+                               cdz_layers_product(&w->q_gate, f->q_gate)};
+    const size_t n = (queries ? 1u : 0u) + (keys ? 2u : 0u) + (w->q_gate.w.data ? 1u : 0u);
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, queries ? qkv : qkv + 1, n, x, a->hidden, f->m);
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
+    if (a->key_scale != 1.0f && keys) b->api->scale(b, f->k, narrow, f->m, narrow, a->key_scale);
     if (queries) {
         place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
         temper(f, layer);
     }
     if (!keys) return;
     place_heads(f, f->k, a->n_kv_heads, &w->k_norm, rope);
+    if (w->v_norm.w.data) cdz_layers_norm(f, f->v, f->v, f->m * a->n_kv_heads, &w->v_norm);
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
-    b->api->kv_write(b, f->stack.store, f->stack.one_layer ? 0 : layer, f->k, narrow, f->v, narrow,
+    b->api->kv_write(b, f->stack.store, cdz_layers_store(f, layer), f->k, narrow, f->v, narrow,
                      f->rows, f->m);
     if (f->any_packed) pack_rows(f, layer);
 }
@@ -482,14 +638,14 @@ static uint32_t same_window(const cdz_layers *f, uint32_t layer, uint32_t r, uin
 static void mix(cdz_layers *f, uint32_t layer, cdz_attention how)
 {
     const size_t wide = (size_t)f->stack.arch->n_heads * f->stack.arch->head_dim;
+    const size_t given = f->stack.arch->latent.kv_rank ? cdz_latent_width(f->stack.arch) : wide;
     for (uint32_t r = 0, n; r < f->m; r += n) {
         n = same_window(f, layer, r, f->any_packed ? same_store(f, r) : f->m - r);
         how.window = cdz_layers_window(f, layer, r);
         how.packed = f->any_packed ? f->packed[r] : NULL;
         how.packed_blocks = how.packed ? f->spans_of + r : NULL;
-        f->backend->api->attention(f->backend, f->mixed + r * wide, wide, f->q + r * wide, wide,
-                                   f->stack.store, f->stack.one_layer ? 0 : layer, f->rows + r, n,
-                                   &how);
+        f->backend->api->attention(f->backend, f->mixed + r * given, given, f->q + r * wide, wide,
+                                   f->stack.store, cdz_layers_store(f, layer), f->rows + r, n, &how);
     }
 }
 
@@ -497,20 +653,33 @@ static void mix(cdz_layers *f, uint32_t layer, cdz_attention how)
 static void attend(cdz_layers *f, uint32_t layer, float *given)
 {
     const cdz_arch *a = f->stack.arch;
-    const size_t wide = (size_t)a->n_heads * a->head_dim;
+    size_t wide = (size_t)a->n_heads * a->head_dim;
+    const float *mixed = f->mixed;
     cdz_backend *b = f->backend;
     cdz_attention how = {.n_heads = a->n_heads,
                          .scale = a->attention_scale,
                          .soft_cap = a->attention_cap,
-                         .window = a->window[layer]};
+                         .window = a->window[layer],
+                         .sinks = f->stack.layers[layer].sinks};
     if (a->scale_by_layer) how.scale /= (float)(layer + 1);
-    if (a->n_buckets) cdz_relative_apply(f->stack.relative, &how);
+    if (cdz_arch_adds_by_distance(a)) cdz_relative_apply(f->stack.relative, &how);
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
     mix(f, layer, how);
     if (f->any_seen) cdz_layers_see_attention(f, layer, &how);
+    if (a->attention_gate) {
+        b->api->activate(b, f->q_gate, wide, f->q_gate, f->mixed, wide, f->m, wide,
+                         CDZ_CURVE_SIGMOID);
+        mixed = f->q_gate;
+    }
     const cdz_product o = cdz_layers_product(&f->stack.layers[layer].o, given);
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
-    b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
+    if (a->latent.kv_rank) {
+        wide = cdz_latent_values(f, layer);
+        mixed = f->q;
+    }
+    b->api->matmul(b, &o, 1, mixed, wide, f->m);
+    if (a->attention_out != 1.0f)
+        b->api->scale(b, given, a->hidden, f->m, a->hidden, a->attention_out);
 }
 
 /* given = o(attention(q of x, what the encoder made)) */
@@ -538,7 +707,9 @@ cdz_curve cdz_layers_curve(const cdz_arch *a)
                                        [CDZ_ACT_GELU] = CDZ_CURVE_GELU,
                                        [CDZ_ACT_GELU_TANH] = CDZ_CURVE_GELU_TANH,
                                        [CDZ_ACT_RELU] = CDZ_CURVE_RELU,
-                                       [CDZ_ACT_RELU2] = CDZ_CURVE_RELU};
+                                       [CDZ_ACT_RELU2] = CDZ_CURVE_RELU,
+                                       [CDZ_ACT_CLAMPED] = CDZ_CURVE_SILU /* clamped_mul */,
+                                       [CDZ_ACT_XIELU] = CDZ_CURVE_SILU /* xielu */};
     return curves[a->activation];
 }
 
@@ -549,7 +720,7 @@ void cdz_layers_feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, s
     cdz_backend *b = f->backend;
     const cdz_backend_api *api = b->api;
     const bool gated = w->gate.w.data;
-    const size_t D = a->hidden, F = w->up.w.n;
+    const size_t D = w->up.w.k, F = w->up.w.n;
     const float *inner = gated ? f->gate : f->up;
     /* relu squared is relu times what it is of: there is no gate then. */
     const float *factor = gated || a->activation == CDZ_ACT_RELU2 ? f->up : NULL;
@@ -559,28 +730,55 @@ void cdz_layers_feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, s
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     api->matmul(b, halves, gated ? 2 : 1, x, D, m);
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
-    if (a->activation == CDZ_ACT_SILU && gated)
+    if (w->cut) cdz_layers_cut(f, f->gate, F, m, *w->cut);
+    if (gated && a->gate_scale != 1.0f) api->scale(b, f->gate, F, m, F, a->gate_scale);
+    if (a->activation == CDZ_ACT_CLAMPED)
+        api->clamped_mul(b, f->gate, F, inner, factor, F, m, F);
+    else if (a->activation == CDZ_ACT_XIELU)
+        api->xielu(b, f->gate, F, inner, F, m, F, &w->xielu);
+    else if (a->activation == CDZ_ACT_SILU && gated)
         api->silu_mul(b, f->gate, F, inner, factor, F, m, F);
     else
         api->activate(b, f->gate, F, inner, factor, F, m, F, cdz_layers_curve(a));
     const cdz_product down = cdz_layers_product(&w->down, given);
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     api->matmul(b, &down, 1, f->gate, F, m);
+    if (a->down_scale != 1.0f) api->scale(b, given, D, m, D, a->down_scale);
+}
+
+/* given = what the layer's mixers give together. */
+static void mix_positions(cdz_layers *f, uint32_t layer, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    const size_t D = a->hidden;
+    const bool attends = cdz_arch_mixes(a, layer, CDZ_MIX_ATTENTION);
+    const cdz_norm *norm = &f->stack.layers[layer].attn_norm;
+    if (attends) attend(f, layer, given);
+    if (!cdz_arch_mixes(a, layer, CDZ_MIX_RECURRENT)) return;
+    if (!attends) {
+        cdz_layers_recur(f, layer, cdz_layers_enter(f, norm), given);
+        return;
+    }
+    cdz_layers_recur(f, layer, norm->w.data ? f->normed : f->x, f->also_given);
+    f->backend->api->add(f->backend, given, D, f->also_given, D, f->m, D);
 }
 
 void cdz_layers_finish(cdz_layers *f, uint32_t layer)
 {
     const cdz_layer_weights *w = &f->stack.layers[layer];
     const bool parallel = f->stack.arch->parallel_residual;
-    attend(f, layer, f->given);
-    if (!parallel) leave(f, f->given, &w->attn_post_norm);
+    const bool mixes = !f->stack.arch->mixers || f->stack.arch->mixers[layer];
+    if (mixes) mix_positions(f, layer, f->given);
+    if (mixes && !parallel) leave(f, f->given, &w->attn_post_norm);
+    cdz_layers_add_laurel(f);
     if (w->cross_q.w.data) {
-        attend_source(f, layer, entering(f, &w->cross_norm), f->given);
+        attend_source(f, layer, cdz_layers_enter(f, &w->cross_norm), f->given);
         leave(f, f->given, &w->cross_post_norm);
     }
+    if (!cdz_arch_feeds(f->stack.arch, layer)) return;
     /* A layer with one norm has its rows still there. */
     const bool once = parallel && !w->mlp_norm.w.data;
-    const float *x = once ? f->normed : entering(f, &w->mlp_norm);
+    const float *x = once ? f->normed : cdz_layers_enter(f, &w->mlp_norm);
     float *given = parallel ? f->also_given : f->given;
     if (w->router.w.data)
         cdz_layers_feed_experts(f, layer, x, given);
@@ -608,8 +806,12 @@ static void place_embeds(cdz_layers *f)
 
 static void run_layer(cdz_layers *f, uint32_t layer)
 {
-    cdz_layers_project(f, layer, true, true);
+    const cdz_arch *a = f->stack.arch;
+    cdz_layers_foretell(f, layer);
+    if (cdz_arch_mixes(a, layer, CDZ_MIX_ATTENTION))
+        cdz_layers_project(f, layer, true, layer + a->n_kv_shared < a->n_layers);
     cdz_layers_finish(f, layer);
+    cdz_layers_correct(f, layer);
 }
 
 void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *positions,
@@ -641,12 +843,14 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     gather(f, wants, n);
     if (f->m == 0) return encoded;
     cdz_layers_embed(f, &f->weights->embed, &f->weights->positions, &f->weights->embed_norm);
+    cdz_layers_begin_streams(f);
     const uint32_t depth = wants[0]->n_layers ? wants[0]->n_layers : a->n_layers;
     for (uint32_t layer = 0; layer < depth; layer++) {
         cdz_layers_keep_hidden(f, layer);
         if (f->any_seen) cdz_layers_see_hidden(f, layer, f->x);
         run_layer(f, layer);
     }
+    cdz_layers_end_streams(f);
     cdz_layers_keep_last(f, depth);
     cdz_layers_score(f);
     return f->m + encoded;

@@ -61,16 +61,24 @@ void cdz_layers_free(cdz_layers *layers); /* NULL is fine */
 
 /* The head, without the final norm, on n rows of hidden states: scores (n, n_vocab). */
 void cdz_layers_head(cdz_layers *layers, const float *hidden, uint32_t n, float *scores);
+/* All that follows the layers: final norm, scale, head, cap. As a pass does it, to the bit. */
+void cdz_layers_lens(cdz_layers *layers, const float *hidden, uint32_t n, float *scores);
 /* Before a pass that has sequences of up to n positions, or that has to encode a source: makes room, so that the pass
  * cannot fail. */
 cdz_status cdz_layers_reach(cdz_layers *layers, uint32_t n_positions, cdz_error *err);
 cdz_status cdz_layers_expect(cdz_layers *layers, const cdz_encoded *source, cdz_error *err);
 
+/* Are scores or states of all its positions asked for? Then all have to be computed. */
+bool cdz_want_reads_all(const cdz_want *want, const cdz_want_seq *ws);
 /* Sets rows_left and at from what the sequences' caches lack. */
 void cdz_want_begin(cdz_want *want);
 
 /* Which wants of a pass are served first: those with many rows left, or (as it is made) those with few. */
 void cdz_layers_set_prompts_first(cdz_layers *layers, bool first);
+/* While something decodes, at most so many rows of prompts go into a pass, whoever is first; 0: as many as fit. */
+void cdz_layers_set_bite(cdz_layers *layers, uint32_t rows);
+/* Of the last pass: rows that were no prompt's. */
+uint32_t cdz_layers_n_decoding(const cdz_layers *layers);
 /* One pass over rows of these wants, all of one depth: those served first, then the others, each in the order given.
  * Returns the rows run; a want is
  * satisfied when its rows_left is 0. */

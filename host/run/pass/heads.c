@@ -23,11 +23,10 @@ static bool evenly_spaced(const head_row *heads, uint32_t n, size_t n_vocab, siz
 }
 
 /* Gathering rows is embedding from them. */
-void cdz_layers_pick(cdz_layers *f, float *y, const float *x, size_t n)
+void cdz_layers_pick(cdz_layers *f, float *y, const float *x, size_t width, size_t n)
 {
-    const size_t D = f->stack.arch->hidden;
-    const cdz_weight table = {x, CDZ_F32, f->m, D, CDZ_WEIGHT_ROWS};
-    f->backend->api->embed(f->backend, y, D, &table, f->picked, n);
+    const cdz_weight table = {x, CDZ_F32, f->m, width, CDZ_WEIGHT_ROWS};
+    f->backend->api->embed(f->backend, y, width, &table, f->picked, n);
 }
 
 /* The hidden states of n rows whose scores are wanted, into ends. */
@@ -39,7 +38,7 @@ static void gather_ends(cdz_layers *f, const head_row *heads, uint32_t n)
         if (f->backend->api->host_memory)
             memcpy(f->ends + i * D, f->x + heads[i].row * D, D * sizeof(float));
     }
-    if (!f->backend->api->host_memory) cdz_layers_pick(f, f->ends, f->x, n);
+    if (!f->backend->api->host_memory) cdz_layers_pick(f, f->ends, f->x, D, n);
 }
 
 /* Rows that follow each other and go the same way. */
@@ -180,6 +179,33 @@ void cdz_layers_head(cdz_layers *f, const float *hidden, uint32_t n, float *scor
     if (b->api->host_memory) b->api->matmul(b, &head, 1, hidden, D, n);
     for (uint32_t i = 0; !b->api->host_memory && i < n; i += most)
         head_far(f, hidden + i * D, n - i < most ? n - i : most, scores + i * V);
+    cdz_profile_mark(f->profile, was);
+}
+
+/* n <= head_rows rows, in memory of the backend, to f->scores or where the host reads them. */
+static void lens_rows(cdz_layers *f, const float *hidden, uint32_t n, float *scores)
+{
+    const cdz_arch *a = &f->weights->arch;
+    cdz_backend *b = f->backend;
+    const size_t D = a->hidden, V = a->n_vocab;
+    const bool here = b->api->host_memory;
+    const cdz_product head = cdz_layers_product(&f->weights->head, here ? scores : f->scores);
+    b->api->upload(b, f->ends, hidden, n * D * sizeof(float));
+    if (f->weights->final_norm.w.data)
+        cdz_layers_norm_of(f, a, f->ends, f->ends, n, &f->weights->final_norm);
+    if (a->head_scale != 1.0f) b->api->scale(b, f->ends, D, n, D, a->head_scale);
+    b->api->matmul(b, &head, 1, f->ends, D, n);
+    if (a->final_cap != 0.0f) b->api->soft_cap(b, head.y, V, n, V, a->final_cap);
+    if (!here) b->api->download(b, scores, f->scores, n * V * sizeof(float));
+}
+
+void cdz_layers_lens(cdz_layers *f, const float *hidden, uint32_t n, float *scores)
+{
+    const size_t D = f->weights->arch.hidden, V = f->weights->arch.n_vocab;
+    const uint32_t most = f->head_rows;
+    const cdz_work was = cdz_profile_mark(f->profile, CDZ_WORK_HEAD);
+    for (uint32_t i = 0; i < n; i += most)
+        lens_rows(f, hidden + i * D, n - i < most ? n - i : most, scores + i * V);
     cdz_profile_mark(f->profile, was);
 }
 

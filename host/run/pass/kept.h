@@ -16,6 +16,7 @@ struct cdz_kept {
     cdz_run_model *model; /* retained */
     cdz_kept *past;       /* what blocks are shared with, held; or NULL */
     cdz_kv_account account;
+    cdz_kv_account states; /* beside it, of a model with recurrent layers */
     uint32_t n;
     cdz_seq *seqs;   /* (n) with masks of their own */
     uint8_t **masks; /* (n) owned; entries NULL where nothing is hidden */
@@ -25,6 +26,6 @@ struct cdz_kept {
 
 /* [engine] The sequence of the state that has most in common with seq, whose cache is empty: seq shares those
  * positions. What the same prompt, computed anew, would hold at them is what they hold. */
-cdz_status cdz_kept_share(const cdz_kept *kept, cdz_seq *seq, cdz_error *err);
+cdz_status cdz_seq_share_kept(const cdz_kept *kept, cdz_seq *seq, cdz_error *err);
 
 #endif

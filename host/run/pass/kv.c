@@ -1,4 +1,8 @@
-/* kv.c - block bookkeeping over the backend's KV store. */
+/* kv.c - block bookkeeping over the backend's KV store.
+ *
+ * Owns: who holds which block, and how much is promised. Not: what is in a block (the backend), which positions (sequence.c).
+ * Invariant: a block has as many holders as sequences name it, used <= committed <= blocks, and committed is what accounts
+ * have reserved or hold, whichever is more; the census counts all of it between two ticks (run/engine/walk.c). */
 #include "run/pass/kv.h"
 
 #include <inttypes.h>
@@ -12,7 +16,8 @@ struct cdz_kv_pool {
     cdz_kv *store;
     cdz_kv_budget *budget;
     cdz_kv_packing packing; /* bits 0: a plain one */
-    uint32_t positions;     /* of a block */
+    float **states; /* (n_blocks) of a pool of states, which has no store: memory of each; NULL: never handed out */
+    uint32_t positions; /* of a block */
     uint64_t block_bytes;
     uint32_t n_blocks, committed; /* in all, and held or reserved */
     uint32_t n_fresh;             /* blocks never handed out are [n_fresh, n_blocks) */
@@ -20,6 +25,9 @@ struct cdz_kv_pool {
     int32_t *returned; /* (n_returned) blocks that came back, the last one goes out first */
     uint32_t n_returned;
     bool shares_nothing;
+    cdz_prefix_list *list; /* NULL: there is none */
+    bool distrusted;       /* nothing is listed or found any more */
+    uint32_t n_common;     /* listed blocks that somebody holds: committed for the pool itself */
     cdz_kv_counts counts;
     uint32_t *seen,
         promised; /* census: (n_blocks) tables that name a block, and what accounts have; checked builds */
@@ -41,6 +49,27 @@ static cdz_kv *make_store(const cdz_kv_pool *pool, const cdz_kv_shape *shape)
                : api->kv_create(pool->backend, shape, pool->n_blocks);
 }
 
+/* A pool of n blocks, but for what they lie in. */
+static cdz_kv_pool *new_pool(cdz_backend *backend, cdz_kv_budget *budget, uint64_t n,
+                             uint64_t bytes, uint32_t positions)
+{
+    cdz_kv_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return NULL;
+    pool->backend = backend;
+    pool->budget = budget;
+    pool->positions = positions;
+    pool->block_bytes = bytes;
+    pool->n_blocks = (uint32_t)n;
+    pool->holders = calloc(n, sizeof *pool->holders);
+    pool->returned = calloc(n, sizeof *pool->returned);
+#ifdef CDZ_CHECKED
+    pool->seen = calloc(n, sizeof *pool->seen);
+#endif
+    if (pool->holders && pool->returned) return pool;
+    cdz_kv_pool_free(pool);
+    return NULL;
+}
+
 static cdz_status create(cdz_backend *backend, const cdz_kv_shape *shape,
                          const cdz_kv_packing *packing, cdz_kv_budget *budget, uint64_t all_bytes,
                          cdz_kv_pool **out, cdz_error *err)
@@ -55,21 +84,11 @@ static cdz_status create(cdz_backend *backend, const cdz_kv_shape *shape,
     const uint64_t most = (uint64_t)CDZ_KV_MOST_BLOCKS * CDZ_KV_BLOCK / positions;
     const uint64_t n = all_bytes / bytes < most ? all_bytes / bytes : most;
 
-    cdz_kv_pool *pool = calloc(1, sizeof *pool);
+    cdz_kv_pool *pool = new_pool(backend, budget, n, bytes, positions);
     if (!pool) return cdz_err(err, CDZ_E_NOMEM, "KV memory: out of memory");
-    pool->backend = backend;
-    pool->budget = budget;
     if (packing) pool->packing = *packing;
-    pool->positions = positions;
-    pool->block_bytes = bytes;
-    pool->n_blocks = (uint32_t)n;
-    pool->holders = calloc(n, sizeof *pool->holders);
-    pool->returned = calloc(n, sizeof *pool->returned);
     pool->store = make_store(pool, shape);
-#ifdef CDZ_CHECKED
-    pool->seen = calloc(n, sizeof *pool->seen);
-#endif
-    if (!pool->holders || !pool->returned || !pool->store) {
+    if (!pool->store) {
         cdz_kv_pool_free(pool);
         return cdz_err(err, CDZ_E_NOMEM,
                        "KV memory: cannot get %s for %" PRIu64 " blocks of %" PRIu64
@@ -94,6 +113,39 @@ cdz_status cdz_kv_pool_create_packed(cdz_backend *backend, const cdz_kv_shape *s
     return create(backend, shape, packing, budget, bytes, out, err);
 }
 
+cdz_status cdz_kv_pool_create_states(cdz_backend *backend, uint64_t floats, cdz_kv_budget *budget,
+                                     uint64_t all_bytes, cdz_kv_pool **out, cdz_error *err)
+{
+    const uint64_t bytes = floats * sizeof(float);
+    if (bytes == 0 || all_bytes < bytes)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "KV memory: %" PRIu64
+                       " bytes allowed, the recurrent state of one sequence of this model takes "
+                       "%" PRIu64,
+                       all_bytes, bytes);
+    const uint64_t n =
+        all_bytes / bytes < CDZ_KV_MOST_BLOCKS ? all_bytes / bytes : CDZ_KV_MOST_BLOCKS;
+    cdz_kv_pool *pool = new_pool(backend, budget, n, bytes, 1);
+    if (pool) pool->states = calloc(n, sizeof *pool->states);
+    if (!pool || !pool->states) {
+        cdz_kv_pool_free(pool);
+        return cdz_err(err, CDZ_E_NOMEM, "KV memory: out of memory");
+    }
+    *out = pool;
+    return CDZ_OK;
+}
+
+float *cdz_kv_state(const cdz_kv_pool *pool, int32_t block)
+{
+    cdz_assert(pool->holders[block] > 0);
+    return pool->states[block];
+}
+
+void cdz_kv_state_clear(const cdz_kv_pool *pool, int32_t block)
+{
+    memset(cdz_kv_state(pool, block), 0, pool->block_bytes);
+}
+
 const cdz_kv_packing *cdz_kv_pool_packing(const cdz_kv_pool *pool)
 {
     return pool->packing.bits ? &pool->packing : NULL;
@@ -110,7 +162,12 @@ void cdz_kv_pool_free(cdz_kv_pool *pool)
 {
     if (!pool) return;
     cdz_assert(pool->committed == 0 && pool->counts.used == 0);
+    if (pool->list) pool->budget->resting -= cdz_prefix_n_resting(pool->list) * pool->block_bytes;
+    cdz_prefix_free(pool->list);
     if (pool->store) pool->backend->api->kv_destroy(pool->backend, pool->store);
+    for (uint32_t i = 0; pool->states && i < pool->n_blocks; i++)
+        if (pool->states[i]) pool->backend->api->free(pool->backend, pool->states[i]);
+    free(pool->states);
     free(pool->holders);
     free(pool->returned);
     free(pool->seen);
@@ -149,7 +206,9 @@ bool cdz_kv_pool_shares(const cdz_kv_pool *pool)
 
 cdz_kv_counts cdz_kv_pool_counts(const cdz_kv_pool *pool)
 {
-    return pool->counts;
+    cdz_kv_counts counts = pool->counts;
+    if (pool->list) counts.resting = cdz_prefix_n_resting(pool->list);
+    return counts;
 }
 
 uint32_t cdz_kv_blocks_for(uint64_t n_positions)
@@ -178,6 +237,14 @@ static void uncommit(cdz_kv_pool *pool, uint32_t n)
     pool->budget->committed -= (uint64_t)n * pool->block_bytes;
 }
 
+uint32_t cdz_kv_room(const cdz_kv_pool *pool)
+{
+    const cdz_kv_budget *budget = pool->budget;
+    const uint64_t own = pool->n_blocks - pool->committed,
+                   all = (budget->limit - budget->committed) / pool->block_bytes;
+    return (uint32_t)(own < all ? own : all);
+}
+
 bool cdz_kv_open(cdz_kv_pool *pool, uint32_t n_blocks, cdz_kv_account *out)
 {
     if (!commit(pool, n_blocks)) return false;
@@ -200,26 +267,79 @@ void cdz_kv_trim(cdz_kv_account *account)
         uncommit(account->pool, account->reserved - account->used);
     account->reserved =
         account->used; /* what was taken beyond the reservation is committed already */
+    account->lent = 0;
+}
+
+static bool is_listed(const cdz_kv_pool *pool, int32_t block)
+{
+    return pool->list && cdz_prefix_serial(pool->list, block) != 0;
+}
+
+/* A block that has rested longest, off the list. */
+static int32_t give_away(cdz_kv_pool *pool)
+{
+    const int32_t block = cdz_prefix_give(pool->list);
+    pool->budget->resting -= pool->block_bytes;
+    pool->budget->given_away++;
+    return block;
+}
+
+/* A block that nobody holds: there is one, since fewer are held than there are. */
+static int32_t free_block(cdz_kv_pool *pool)
+{
+    const cdz_kv_budget *budget = pool->budget;
+    const uint32_t resting = pool->list ? cdz_prefix_n_resting(pool->list) : 0;
+    if (pool->n_returned) return pool->returned[--pool->n_returned];
+    const bool full =
+        pool->n_fresh == pool->n_blocks || budget->committed + budget->resting > budget->limit;
+    return resting && full ? give_away(pool) : (int32_t)pool->n_fresh++;
+}
+
+static void note_held(cdz_kv_pool *pool)
+{
+    if (++pool->counts.used > pool->counts.peak) pool->counts.peak = pool->counts.used;
+}
+
+static cdz_status is_full(const cdz_kv_account *account, cdz_error *err)
+{
+    const cdz_kv_pool *pool = account->pool;
+    if (pool->states)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "KV memory is full: this request holds %" PRIu32
+                       " recurrent states (%" PRIu32 " were reserved for it), and of %" PRIu64
+                       " bytes allowed %" PRIu64 " are held or reserved",
+                       account->used, account->reserved, pool->budget->limit,
+                       pool->budget->committed);
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "KV memory is full: this request holds %" PRIu32 " blocks of %" PRIu32
+                   " positions (%" PRIu32 " were reserved for it), and of %" PRIu64
+                   " bytes allowed %" PRIu64 " are held or reserved",
+                   account->used, pool->positions, account->reserved, pool->budget->limit,
+                   pool->budget->committed);
+}
+
+/* Memory of a state that has never been handed out. */
+static bool has_memory(cdz_kv_pool *pool, int32_t block)
+{
+    if (!pool->states || pool->states[block]) return true;
+    pool->states[block] = pool->backend->api->alloc(pool->backend, pool->block_bytes);
+    return pool->states[block] != NULL;
 }
 
 /* Blocks in use are never more than those committed: when committing succeeded there is a block. */
 cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err)
 {
     cdz_kv_pool *pool = account->pool;
-    if (account->used >= account->reserved && !commit(pool, 1))
-        return cdz_err(err, CDZ_E_LIMIT,
-                       "KV memory is full: this request holds %" PRIu32 " blocks of %" PRIu32
-                       " positions "
-                       "(%" PRIu32 " were reserved for it), and of %" PRIu64
-                       " bytes allowed %" PRIu64 " are held or reserved",
-                       account->used, pool->positions, account->reserved, pool->budget->limit,
-                       pool->budget->committed);
+    account->short_of = account->used >= account->reserved && !commit(pool, 1);
+    if (account->short_of) return is_full(account, err);
     cdz_assert(pool->counts.used < pool->committed);
-    *block = pool->n_returned ? pool->returned[--pool->n_returned] : (int32_t)pool->n_fresh++;
+    *block = free_block(pool);
     pool->holders[*block] = 1;
     account->used++;
-    if (++pool->counts.used > pool->counts.peak) pool->counts.peak = pool->counts.used;
-    return CDZ_OK;
+    note_held(pool);
+    if (has_memory(pool, *block)) return CDZ_OK;
+    cdz_kv_drop(account, *block);
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the recurrent state of a sequence");
 }
 
 void cdz_kv_share(cdz_kv_pool *pool, int32_t block)
@@ -228,11 +348,28 @@ void cdz_kv_share(cdz_kv_pool *pool, int32_t block)
     pool->holders[block]++;
 }
 
+/* What the pool had committed for a block goes back to the account that lent it, or to nobody. */
+static void return_lent(cdz_kv_account *account)
+{
+    account->pool->n_common--;
+    if (account->lent == 0 || account->used > account->reserved) uncommit(account->pool, 1);
+    if (account->lent == 0) return;
+    account->lent--;
+    account->reserved++;
+}
+
 void cdz_kv_drop(cdz_kv_account *account, int32_t block)
 {
     cdz_kv_pool *pool = account->pool;
     cdz_assert(pool->holders[block] > 0);
     if (--pool->holders[block] > 0) return;
+    if (is_listed(pool, block)) {
+        return_lent(account);
+        pool->counts.used--;
+        cdz_prefix_rest(pool->list, block);
+        pool->budget->resting += pool->block_bytes;
+        return;
+    }
     cdz_assert(account->used > 0);
     pool->returned[pool->n_returned++] = block;
     pool->counts.used--;
@@ -248,7 +385,200 @@ bool cdz_kv_shared(const cdz_kv_pool *pool, int32_t block)
 
 void cdz_kv_clone(cdz_kv_pool *pool, int32_t to, int32_t from)
 {
-    pool->backend->api->kv_copy(pool->backend, pool->store, to, from);
+    cdz_backend *b = pool->backend;
+    if (pool->states)
+        b->api->copy(b, pool->states[to], pool->states[from], pool->block_bytes);
+    else
+        b->api->kv_copy(b, pool->store, to, from);
+}
+
+/* --- blocks that are found again ----------------------------------------------------------------------------------- */
+
+cdz_status cdz_kv_pool_list(cdz_kv_pool *pool, cdz_error *err)
+{
+    if (!pool->list) pool->list = cdz_prefix_create(pool->n_blocks);
+    return pool->list ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "KV memory: out of memory");
+}
+
+bool cdz_kv_pool_lists(const cdz_kv_pool *pool)
+{
+    return pool->list && !pool->distrusted;
+}
+
+void cdz_kv_pool_distrust(cdz_kv_pool *pool)
+{
+    pool->distrusted = true;
+}
+
+void cdz_kv_note_looked(cdz_kv_pool *pool, uint32_t n_positions)
+{
+    pool->budget->looked_for += n_positions;
+}
+
+void cdz_kv_note_found(cdz_kv_pool *pool, uint32_t n_positions)
+{
+    pool->budget->found += n_positions;
+}
+
+void cdz_kv_note_refused(cdz_kv_pool *pool)
+{
+    pool->budget->refused++;
+}
+
+uint64_t cdz_kv_serial(const cdz_kv_pool *pool, int32_t block)
+{
+    return pool->list ? cdz_prefix_serial(pool->list, block) : 0;
+}
+
+/* The account's promise for a block is not needed while it holds a listed one. False: it has none to spare. */
+static bool lend(cdz_kv_account *account)
+{
+    if (account->used >= account->reserved) return false;
+    account->reserved--;
+    account->lent++;
+    return true;
+}
+
+/* One more holder of a listed block. */
+static bool hold(cdz_kv_account *account, int32_t block)
+{
+    cdz_kv_pool *pool = account->pool;
+    if (cdz_prefix_rests(pool->list, block)) {
+        if (!lend(account) && !commit(pool, 1)) return false;
+        cdz_prefix_wake(pool->list, block);
+        pool->budget->resting -= pool->block_bytes;
+        pool->n_common++;
+        note_held(pool);
+    }
+    pool->holders[block]++;
+    return true;
+}
+
+bool cdz_kv_find(cdz_kv_account *account, const cdz_prefix_key *key, int32_t *block)
+{
+    cdz_kv_pool *pool = account->pool;
+    if (!cdz_kv_pool_lists(pool)) return false;
+    const int32_t found = cdz_prefix_find(pool->list, key);
+    if (found < 0 || !hold(account, found)) return false;
+    *block = found;
+    return true;
+}
+
+bool cdz_kv_list(cdz_kv_account *account, const cdz_prefix_key *key, int32_t *block)
+{
+    cdz_kv_pool *pool = account->pool;
+    if (!cdz_kv_pool_lists(pool)) return false;
+    const int32_t same = cdz_prefix_find(pool->list, key);
+    if (same >= 0) { /* what only one table holds goes first: then there is room for the other */
+        const bool alone = pool->holders[*block] == 1;
+        if (alone) cdz_kv_drop(account, *block);
+        const bool held = hold(account, same);
+        cdz_assert(held || !alone);
+        if (!held) return false;
+        if (!alone) cdz_kv_drop(account, *block);
+        *block = same;
+        return true;
+    }
+    cdz_assert(account->used > 0 && !is_listed(pool, *block));
+    cdz_prefix_add(pool->list, *block, key);
+    account->used--;
+    pool->n_common++;
+    if (account->reserved) { /* the promise goes over to the pool; what was taken beyond it is committed already */
+        account->reserved--;
+        account->lent++;
+    }
+    return true;
+}
+
+void cdz_kv_claim(cdz_kv_account *account, int32_t block)
+{
+    cdz_kv_pool *pool = account->pool;
+    if (!is_listed(pool, block)) return;
+    cdz_assert(pool->holders[block] == 1);
+    cdz_prefix_remove(pool->list, block);
+    return_lent(account);
+    if (account->used++ >= account->reserved) {
+        pool->committed++;
+        pool->budget->committed += pool->block_bytes;
+    }
+}
+
+/* --- blocks that are kept elsewhere, and come back ------------------------------------------------------------------- */
+
+bool cdz_kv_pool_reads(const cdz_kv_pool *pool)
+{
+    const cdz_backend_api *api = pool->backend->api;
+    return pool->store && pool->packing.bits == 0 && api->kv_read && api->kv_restore;
+}
+
+uint64_t cdz_kv_pool_block_bytes(const cdz_kv_pool *pool)
+{
+    return pool->block_bytes;
+}
+
+cdz_kv_listed *cdz_kv_listing(const cdz_kv_pool *pool, uint32_t *n)
+{
+    int32_t *blocks = calloc(pool->n_fresh + 1, sizeof *blocks);
+    cdz_kv_listed *all = calloc(pool->n_fresh + 1, sizeof *all);
+    *n = 0;
+    if (blocks && all && cdz_kv_pool_lists(pool))
+        *n = cdz_prefix_order(pool->list, pool->n_fresh, blocks);
+    for (uint32_t i = 0; i < *n; i++)
+        all[i] = (cdz_kv_listed){blocks[i], cdz_prefix_serial(pool->list, blocks[i])};
+    if (!blocks) {
+        free(all);
+        all = NULL;
+    }
+    free(blocks);
+    return all;
+}
+
+static bool is_there(const cdz_kv_pool *pool, const cdz_kv_listed *at)
+{
+    return cdz_kv_pool_lists(pool) && cdz_prefix_serial(pool->list, at->block) == at->serial;
+}
+
+bool cdz_kv_peek(const cdz_kv_pool *pool, const cdz_kv_listed *before, cdz_prefix_key *key,
+                 cdz_kv_listed *out)
+{
+    if (!cdz_kv_pool_lists(pool) || (before && !is_there(pool, before))) return false;
+    key->before = before ? before->serial : 0;
+    const int32_t block = cdz_prefix_find(pool->list, key);
+    if (block >= 0) *out = (cdz_kv_listed){block, cdz_prefix_serial(pool->list, block)};
+    return block >= 0;
+}
+
+bool cdz_kv_read(const cdz_kv_pool *pool, const cdz_kv_listed *at, cdz_prefix_key *key, void *bytes)
+{
+    if (!is_there(pool, at)) return false;
+    *key = cdz_prefix_key_of(pool->list, at->block);
+    pool->backend->api->kv_read(pool->backend, pool->store, at->block, bytes);
+    return true;
+}
+
+/* A block that holds nothing; -1: what is there is held, promised, or rests. */
+static int32_t spare_block(cdz_kv_pool *pool)
+{
+    const cdz_kv_budget *budget = pool->budget;
+    const uint64_t left = budget->limit - budget->committed;
+    if (left < budget->resting || left - budget->resting < pool->block_bytes) return -1;
+    if (pool->n_returned) return pool->returned[--pool->n_returned];
+    return pool->n_fresh < pool->n_blocks ? (int32_t)pool->n_fresh++ : -1;
+}
+
+bool cdz_kv_restore(cdz_kv_pool *pool, const cdz_kv_listed *before, cdz_prefix_key *key,
+                    const void *bytes, cdz_kv_listed *out)
+{
+    if (cdz_kv_peek(pool, before, key, out)) return true;
+    if (!cdz_kv_pool_lists(pool) || (before && !is_there(pool, before))) return false;
+    const int32_t block = spare_block(pool);
+    if (block < 0) return false;
+    pool->backend->api->kv_restore(pool->backend, pool->store, block, bytes);
+    cdz_prefix_add(pool->list, block, key);
+    cdz_prefix_rest_last(pool->list, block);
+    pool->budget->resting += pool->block_bytes;
+    *out = (cdz_kv_listed){block, cdz_prefix_serial(pool->list, block)};
+    return true;
 }
 
 /* --- the census ---------------------------------------------------------------------------------------------- */
@@ -287,8 +617,16 @@ void cdz_kv_census_end(const cdz_kv_pool *pool)
         used += pool->seen[b] > 0;
     }
     cdz_assert(!pool->seen || used == pool->counts.used);
-    cdz_assert(pool->n_fresh - pool->n_returned == pool->counts.used);
+    const uint32_t resting = pool->list ? cdz_prefix_count(pool->list) : 0;
+    uint32_t common = 0;
+    for (uint32_t b = 0; pool->seen && b < pool->n_fresh; b++)
+        common += pool->seen[b] > 0 && is_listed(pool, (int32_t)b);
+    cdz_assert(!pool->seen || common == pool->n_common);
+    cdz_assert(!pool->list || resting == cdz_prefix_n_resting(pool->list));
+    cdz_assert(pool->n_fresh - pool->n_returned == pool->counts.used + resting);
     cdz_assert(pool->counts.used <= pool->committed && pool->committed <= pool->n_blocks);
-    cdz_assert(pool->promised == pool->committed);
+    cdz_assert(pool->promised + pool->n_common == pool->committed);
     (void)used;
+    (void)common;
+    (void)resting;
 }

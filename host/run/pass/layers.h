@@ -59,6 +59,9 @@ struct cdz_layers {
     cdz_relative relative;
     cdz_encoder *encoder; /* encode.c; NULL: a decoder alone */
     bool prompts_first;   /* of the wants of a pass, not those with few rows left */
+    uint32_t bite;        /* rows of prompts beside those that decode; 0: as many as fit */
+    uint32_t room;        /* rows that the pass which is being put together may have */
+    uint32_t n_decoding;  /* rows of it that are no prompt's */
 
     /* Memory of the backend. */
     float *x, *normed; /* (m, D) the residual stream; what a sublayer reads */
@@ -74,7 +77,18 @@ struct cdz_layers {
     /* Experts only. */
     float *route_scores;            /* (m, n_experts) */
     float *gathered, *expert_gives; /* (m, D) the rows of one expert */
-    float *zeros;                   /* (m, D) on a device; NULL where the host can write them */
+    float *latent,
+        *latent_gives; /* (m, expert_width) what experts read and give, where that is not D wide */
+    /* Recurrent mixers only. C channels of their convolution, W numbers that they give before the last product. */
+    float *mix_in, *mix_conv; /* (m, C) what goes into the convolution and comes out */
+    float *mix_gate, *mix_y;  /* (m, W) */
+    float *mix_share;         /* (m, heads), or (m, D) of a gate before the convolution */
+    float *mix_decay;         /* (m, heads) */
+    float *q_gate;            /* (m, H d) of gated attention */
+
+    struct cdz_stream_room *streams; /* streams.c; NULL: rows are one */
+
+    float *zeros; /* (m, D) on a device; NULL where the host can write them */
     /* (n_layers, n_experts, CDZ_EXPERT_PARTS) where the data of experts lie, for a device that chooses among them; NULL:
      * the host does. */
     const void **expert_table;
@@ -103,6 +117,10 @@ struct cdz_layers {
     kept_row kept[CDZ_PASS_ROWS];
     uint32_t m, n_heads, n_kept;
 
+    /* Of a model with recurrent layers: the sequences that rows are of, and where their states lie; those of one layer. */
+    cdz_state_run runs[CDZ_PASS_ROWS], layer_runs[CDZ_PASS_ROWS];
+    uint32_t n_runs;
+
     /* Rotations that depend on the length only. */
     rope_span spans[CDZ_PASS_ROWS];
     uint32_t n_spans;
@@ -112,6 +130,9 @@ struct cdz_layers {
 cdz_product cdz_layers_product(const cdz_linear *linear, float *y);
 /* y = x normed; m rows as wide as the norm. */
 void cdz_layers_norm(cdz_layers *layers, float *y, const float *x, size_t m, const cdz_norm *norm);
+/* As that architecture has it, whatever a pass runs. */
+void cdz_layers_norm_of(cdz_layers *layers, const cdz_arch *arch, float *y, const float *x,
+                        size_t m, const cdz_norm *norm);
 /* x from ids and their positions, m rows. */
 void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_weight *positions,
                       const cdz_norm *norm);
@@ -119,6 +140,8 @@ void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_wei
 void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
 /* Positions that a row of the pass sees, its own included; 0: all. */
 uint32_t cdz_layers_window(const cdz_layers *layers, uint32_t layer, uint32_t row);
+/* Which of the store's layers has a layer's keys and values. */
+uint32_t cdz_layers_store(const cdz_layers *layers, uint32_t layer);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
 
@@ -126,6 +149,38 @@ void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
 void cdz_layers_feed(cdz_layers *layers, const cdz_feed_forward *w, const float *x, size_t m,
                      float *given);
 cdz_curve cdz_layers_curve(const cdz_arch *arch);
+
+/* What a layer reads: x, or x normed. */
+const float *cdz_layers_enter(cdz_layers *layers, const cdz_norm *norm);
+/* x times a factor, in `to` unless the factor is 1; m rows of D. */
+const float *cdz_layers_scaled(cdz_layers *layers, float *to, const float *x, float factor);
+/* Heads of m rows that lie ldx apart, by the rows' positions. */
+void cdz_layers_rotate(cdz_layers *layers, float *x, size_t ldx, size_t heads, size_t head_dim,
+                       const cdz_rope *rope);
+
+/* --- latent.c --- */
+/* Of x, normed: as cdz_layers_project. */
+void cdz_latent_project(cdz_layers *layers, uint32_t layer, const float *x, bool queries, bool keys);
+/* What attention gave in latents, as values, in the memory of queries; returns how wide a row of them is. */
+size_t cdz_latent_values(cdz_layers *layers, uint32_t layer);
+size_t cdz_latent_width(const cdz_arch *arch); /* of a row of what attention gives */
+
+/* --- streams.c: nothing where rows are one --- */
+typedef struct cdz_stream_room cdz_stream_room;
+bool cdz_layers_make_streams(cdz_layers *layers); /* false: out of memory */
+void cdz_layers_free_streams(cdz_layers *layers);
+void cdz_layers_begin_streams(cdz_layers *layers); /* from x, embedded */
+void cdz_layers_end_streams(cdz_layers *layers);   /* to x, before the last norm */
+/* Before a layer: x is its stream, as it is foretold. Behind attention, what is beside it. Behind the layer, from x. */
+void cdz_layers_foretell(cdz_layers *layers, uint32_t layer);
+void cdz_layers_add_laurel(cdz_layers *layers);
+void cdz_layers_correct(cdz_layers *layers, uint32_t layer);
+/* Of each row of x (m, n): what is above its mean by so many deviations, less that; 0 for the rest. */
+void cdz_layers_cut(cdz_layers *layers, float *x, size_t n, size_t m, float deviations);
+
+/* --- recurrent.c --- */
+/* given = what the layer's recurrent mixer gives of x, and the states of the pass's sequences go on by their rows. */
+void cdz_layers_recur(cdz_layers *layers, uint32_t layer, const float *x, float *given);
 
 /* --- experts.c --- */
 /* Tells a device where experts are, if it can choose among them; false: out of memory. */
@@ -137,7 +192,7 @@ void cdz_layers_feed_experts(cdz_layers *layers, uint32_t layer, const float *x,
 
 /* --- heads.c --- */
 /* y[i] = x[picked[i]], (n, D) of (m, D) */
-void cdz_layers_pick(cdz_layers *layers, float *y, const float *x, size_t n);
+void cdz_layers_pick(cdz_layers *layers, float *y, const float *x, size_t width, size_t n);
 void cdz_layers_score(cdz_layers *layers); /* of the rows noted in heads */
 /* For those who keep them: what enters a layer, and what the head reads, which counts as another layer's. */
 void cdz_layers_keep_hidden(const cdz_layers *layers, uint32_t layer);

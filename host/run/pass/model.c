@@ -1,4 +1,7 @@
-/* model.c - what a runnable model holds beside its weights. */
+/* model.c - what a runnable model holds beside its weights.
+ *
+ * Owns: weights and tokenizer, till the last holder lets go, and the texts of tokens, made when the first is asked for. Not:
+ * its place on a device and its pools, which are the engine's (run/engine/engine.c). Thread: [any], but for destroying. */
 #include "run/pass/model.h"
 
 #include <stdlib.h>
@@ -14,6 +17,7 @@ static void free_texts(cdz_token_texts *texts)
 void cdz_run_model_destroy(cdz_run_model *model)
 {
     free_texts(model->texts);
+    cdz_grammar_store_free(model->grammars);
     cdz_mutex_destroy(&model->texts_lock);
     cdz_tokenizer_free(model->tokenizer);
     cdz_weights_close(model->weights);
@@ -54,6 +58,23 @@ cdz_string cdz_run_model_token_text(cdz_run_model *model, int32_t id)
     const cdz_token_texts *texts = model->texts; /* never changed once made */
     cdz_mutex_unlock(&model->texts_lock);
     return texts && (uint32_t)id < texts->n ? texts->at[id] : (cdz_string){NULL, 0};
+}
+
+bool cdz_run_model_shares_prompts(const cdz_run_model *model)
+{
+    const cdz_arch *arch = &model->weights->arch;
+    return !model->function.forward && !arch->encoder &&
+           (arch->rope_limit == 0 || arch->long_inv_freq) && model->state_bytes == 0;
+}
+
+cdz_grammar_store *cdz_run_model_grammars(cdz_run_model *model)
+{
+    cdz_mutex_lock(&model->texts_lock);
+    if (!model->grammars)
+        model->grammars = cdz_grammar_store_new(model->tokenizer, &model->grammar_options);
+    cdz_grammar_store *store = model->grammars;
+    cdz_mutex_unlock(&model->texts_lock);
+    return store;
 }
 
 void cdz_run_model_retain(cdz_run_model *model)

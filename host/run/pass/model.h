@@ -6,10 +6,13 @@
 #include <stdatomic.h>
 
 #include "base/mutex.h"
+#include "grammar/store.h"
 #include "load/model_files.h"
 #include "run/job.h"
+#include "run/pass/bite.h"
 #include "run/pass/crew.h"
 #include "run/pass/forward.h"
+#include "run/pass/function.h"
 #include "run/pass/kv.h"
 #include "token/tokenizer.h"
 
@@ -33,6 +36,7 @@ struct cdz_run_model {
     cdz_engine *engine; /* NULL once the engine has gone; [any] under the engine's lock */
     cdz_weights *weights;
     cdz_tokenizer *tokenizer; /* or NULL */
+    cdz_function function;    /* its passes; forward NULL: its layers are */
 
     cdz_backend *device; /* what its passes run on */
     cdz_placed *placed;  /* (n_placed) its weights there; NULL: they are read as they lie */
@@ -40,22 +44,34 @@ struct cdz_run_model {
 
     cdz_kv_shape shape;
     uint64_t block_bytes; /* of KV memory */
+    uint64_t state_bytes; /* of a sequence's recurrent state; 0: there is none */
 
-    cdz_kv_pool *pool;       /* [engine] NULL until the first request */
+    cdz_kv_pool *pool;   /* [engine] NULL until the first request */
+    cdz_kv_pool *states; /* [engine] of recurrent layers; NULL: there are none, or no request yet */
     cdz_packed_pool *packed; /* [engine] one for each way of packing that is in use */
     cdz_layers *layers;
     bool has_run;        /* [engine] a pass, at least */
+    cdz_bite bite;       /* [engine] rows of prompts beside those that decode */
     cdz_crew crew;       /* [engine] how many threads its passes run on */
     cdz_run_model *next; /* in the engine's list; under its lock */
     bool condemned;      /* nobody holds it: the engine thread takes it apart; under the lock */
 
+    bool has_fingerprint;                  /* under the engine's lock, as the next */
+    uint8_t fingerprint[CDZ_DIGEST_BYTES]; /* of its files, once it was wanted */
+
     cdz_mutex texts_lock;
-    cdz_token_texts *texts; /* NULL until wanted; under texts_lock */
+    cdz_token_texts *texts;      /* NULL until wanted; under texts_lock, as the next */
+    cdz_grammar_store *grammars; /* NULL until wanted */
+    cdz_grammar_store_options grammar_options;
 };
 
 /* Frees what the model holds; pool and forward must be gone. */
 void cdz_run_model_destroy(cdz_run_model *model);
 /* {NULL, 0} for an id without a token or when memory is out. [any] */
 cdz_string cdz_run_model_token_text(cdz_run_model *model, int32_t id);
+/* Is all that passes keep of a sequence in blocks of keys and values, and told by the ids up to there? Then a prompt may find
+ * what another has computed. An encoder adds what it has read, and dynamic rope the request's length; so would recurrent
+ * layers, whose state is in no block. */
+bool cdz_run_model_shares_prompts(const cdz_run_model *model);
 
 #endif

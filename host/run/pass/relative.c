@@ -1,4 +1,7 @@
-/* relative.c - buckets of distances, and the table over distances. */
+/* relative.c - buckets of distances, slopes of them, and the table over distances.
+ *
+ * Owns: a table's floats on the backend. It is made anew, at least twice as long, when a sequence reaches further than it.
+ * Buckets are rounded where transformers rounds: once more, and a distance would lie on the other side of a border. */
 #include "run/pass/relative.h"
 
 #include <math.h>
@@ -24,7 +27,10 @@ uint32_t cdz_relative_bucket(const cdz_arch *a, bool both_ways, int64_t distance
 static void fill(const cdz_relative *r, float *table, const cdz_arch *a, const float *rows,
                  bool both_ways)
 {
-    for (size_t i = 0; i < r->stride; i++) {
+    for (size_t i = 0; a->slopes && i < r->stride; i++)
+        for (size_t h = 0; h < a->n_heads; h++)
+            table[h * r->stride + i] = a->slopes[h] * (float)((double)i - (double)r->zero);
+    for (size_t i = 0; !a->slopes && i < r->stride; i++) {
         const uint32_t bucket = cdz_relative_bucket(a, both_ways, (int64_t)i - (int64_t)r->zero);
         for (size_t h = 0; h < a->n_heads; h++)
             table[h * r->stride + i] = rows[(size_t)bucket * a->n_heads + h];
@@ -79,8 +85,8 @@ cdz_status cdz_relative_reach(cdz_relative *r, cdz_backend *b, const cdz_arch *a
     cdz_relative grown = {.reach = next_reach(r, n)};
     grown.zero = grown.reach - 1;
     grown.stride = both_ways ? 2 * (size_t)grown.reach - 1 : grown.reach;
-    float *rows = widen(b, learned);
-    if (rows) grown.table = spread(b, &grown, a, rows, both_ways);
+    float *rows = a->slopes ? NULL : widen(b, learned);
+    if (rows || a->slopes) grown.table = spread(b, &grown, a, rows, both_ways);
     if (grown.table) {
         cdz_relative_free(r, b);
         *r = grown;

@@ -1,5 +1,5 @@
-/* relative.h - addends to attention's scores by distance (t5): a table over distances, made from the learned one over
- * buckets of distances, as far as sequences have come to reach. Thread: [engine]. */
+/* relative.h - addends to attention's scores by distance: a table over distances, made from the learned one over buckets of
+ * distances (t5), or by slopes (ALiBi), as far as sequences have come to reach. Thread: [engine]. */
 #ifndef CDZ_HOST_RUN_PASS_RELATIVE_H
 #define CDZ_HOST_RUN_PASS_RELATIVE_H
 
@@ -12,7 +12,7 @@ typedef struct cdz_relative {
     uint32_t reach; /* distances below this are in the table */
 } cdz_relative;
 
-/* Makes the table good for sequences of n positions. learned: (n_buckets, n_heads). both_ways: a row may look ahead. */
+/* Makes the table good for sequences of n positions. learned: (n_buckets, n_heads), unless arch has slopes. both_ways: a row may look ahead. */
 cdz_status cdz_relative_reach(cdz_relative *relative, cdz_backend *backend, const cdz_arch *arch,
                               const cdz_weight *learned, bool both_ways, uint32_t n, cdz_error *err);
 void cdz_relative_free(cdz_relative *relative, cdz_backend *backend); /* zeroed is fine */

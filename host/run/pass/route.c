@@ -26,8 +26,9 @@ static float choice(const float *scores, const float *bias, size_t i)
     return bias ? scores[i] + bias[i] : scores[i];
 }
 
-/* The sum of the two best of a group of at least two. */
-static float group_score(const float *scores, const float *bias, size_t from, size_t size)
+/* The sum of the two best of a group of at least two; or its best. */
+static float group_score(const cdz_router *r, const float *scores, const float *bias, size_t from,
+                         size_t size)
 {
     float best = -INFINITY, second = -INFINITY;
     for (size_t i = from; i < from + size; i++) {
@@ -39,7 +40,7 @@ static float group_score(const float *scores, const float *bias, size_t from, si
             second = c;
         }
     }
-    return best + second;
+    return r->groups_by_best ? best : best + second;
 }
 
 /* Does the group stay: are fewer than `kept` better, of equals those before it? */
@@ -47,10 +48,10 @@ static bool group_stays(const cdz_router *r, const float *scores, const float *b
                         size_t group)
 {
     const size_t size = n / r->n_groups;
-    const float own = group_score(scores, bias, group * size, size);
+    const float own = group_score(r, scores, bias, group * size, size);
     uint32_t better = 0;
     for (size_t g = 0; g < r->n_groups; g++) {
-        const float other = group_score(scores, bias, g * size, size);
+        const float other = group_score(r, scores, bias, g * size, size);
         better += other > own || (other == own && g < group);
     }
     return better < r->groups_kept;
@@ -61,6 +62,20 @@ static bool taken(const int32_t *ids, size_t n, size_t i)
     for (size_t j = 0; j < n; j++)
         if ((size_t)ids[j] == i) return true;
     return false;
+}
+
+/* What the best of those left has of a softmax over it and what is near it. */
+static float nearest_share(const cdz_router *r, const float *scores, size_t n, const int32_t *ids,
+                           size_t n_taken, size_t best)
+{
+    const float top = scores[best];
+    float sum = 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        const float size = fabsf(scores[i]), against = size > top ? size : top;
+        if (taken(ids, n_taken, i) || (top - scores[i]) / against > r->near) continue;
+        sum += (float)exp((double)scores[i] - (double)top);
+    }
+    return 1.0f / sum;
 }
 
 /* What expert i is chosen by; of a group that does not stay it is 0, which may still be chosen. */
@@ -103,6 +118,7 @@ void cdz_route_row(const cdz_router *r, const float *bias, float *scores, size_t
         const size_t best = best_left(&c, ids, j);
         ids[j] = (int32_t)best;
         weights[j] = scores[best];
+        if (r->score == CDZ_ROUTE_NEAREST) weights[j] = nearest_share(r, scores, n, ids, j, best);
         sum += weights[j];
     }
     sum += r->sum_add;

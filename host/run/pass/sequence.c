@@ -1,4 +1,7 @@
-/* sequence.c - ids, visible positions and the block table of a sequence. */
+/* sequence.c - ids, visible positions and the block table of a sequence.
+ *
+ * Owns: which of its positions are in the cache, and that a block is its own before a pass writes into it. Not: blocks (kv.c),
+ * passes (forward.c). Invariant: cdz_seq_check, looked at after each change. */
 #include "run/pass/sequence.h"
 
 #include <inttypes.h>
@@ -7,6 +10,12 @@
 
 #include "base/assert.h"
 #include "run/pass/model.h"
+
+/* Blocks of a sequence's first n positions. A model without attention keeps none; a sequence outside an engine has no model. */
+static uint32_t blocks_of(const cdz_seq *seq, uint64_t n)
+{
+    return seq->model && !cdz_arch_attends(&seq->model->weights->arch) ? 0 : cdz_kv_blocks_for(n);
+}
 
 static cdz_status no_memory(cdz_error *err)
 {
@@ -49,7 +58,7 @@ cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *acco
     seq->model = model;
     seq->account = account;
     CDZ_TRY(grow_ids(seq, n_ids, err));
-    return grow_blocks(seq, cdz_kv_blocks_for(n_ids), err);
+    return grow_blocks(seq, blocks_of(seq, n_ids), err);
 }
 
 /* --- packed sequences --- */
@@ -88,9 +97,17 @@ static uint32_t whole_spans(const cdz_seq *seq, uint32_t n_positions)
 void cdz_seq_check(const cdz_seq *seq)
 {
     cdz_assert(seq->n <= seq->cap && seq->n_blocks <= seq->blocks_cap);
-    cdz_assert(cdz_kv_blocks_for(seq->computed) <= seq->n_blocks);
+    cdz_assert(blocks_of(seq, seq->computed) <= seq->n_blocks);
     cdz_assert(seq->computed <= cdz_seq_visible(seq));
     cdz_assert(seq->n_blocks == 0 || (seq->account && seq->account->pool));
+    cdz_assert(seq->n_listed <= seq->computed / CDZ_KV_BLOCK);
+    cdz_assert(seq->n_foreign <= seq->computed / CDZ_KV_BLOCK);
+    cdz_assert(!cdz_seq_recurs(seq) || seq->has_state || seq->computed == 0);
+    cdz_assert(seq->n_marks <= CDZ_STATE_MARKS);
+    for (uint32_t i = 0; i < seq->n_marks; i++) {
+        cdz_assert(seq->marks[i].position > 0 && seq->marks[i].position <= seq->computed);
+        cdz_assert(i == 0 || seq->marks[i - 1].position < seq->marks[i].position);
+    }
     cdz_assert(seq->n_spans <= seq->spans_cap && whole_spans(seq, seq->computed) <= seq->n_spans);
     (void)seq;
 }
@@ -100,16 +117,262 @@ uint32_t cdz_seq_own_blocks(const cdz_seq *seq)
     return distinct(seq, seq->n_blocks);
 }
 
-/* Keeps the blocks of the first `computed` positions, or nothing where they cannot be gone on with. */
+/* --- recurrent states --- */
+
+bool cdz_seq_recurs(const cdz_seq *seq)
+{
+    return seq->account && seq->account->states;
+}
+
+static cdz_kv_pool *states_of(const cdz_seq *seq)
+{
+    return seq->account->states->pool;
+}
+
+static void drop_state(cdz_seq *seq)
+{
+    if (seq->has_state) cdz_kv_drop(seq->account->states, seq->state);
+    seq->has_state = false;
+}
+
+static void drop_mark(cdz_seq *seq, uint32_t i)
+{
+    cdz_kv_drop(seq->account->states, seq->marks[i].state);
+    seq->n_marks--;
+    memmove(&seq->marks[i], &seq->marks[i + 1], (seq->n_marks - i) * sizeof *seq->marks);
+}
+
+uint32_t cdz_seq_resumes(const cdz_seq *seq, uint32_t n)
+{
+    if (n > seq->computed) n = seq->computed;
+    if (!goes_on(seq, n)) return 0;
+    if (!cdz_seq_recurs(seq) || n == seq->computed) return n;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < seq->n_marks && seq->marks[i].position <= n; i++)
+        best = seq->marks[i].position;
+    return best;
+}
+
+/* The state goes back to n positions, where a mark is. */
+static void cut_states(cdz_seq *seq, uint32_t n)
+{
+    if (!cdz_seq_recurs(seq)) return;
+    while (seq->n_marks && seq->marks[seq->n_marks - 1].position > n)
+        drop_mark(seq, seq->n_marks - 1);
+    if (n == seq->computed && n > 0) return;
+    drop_state(seq);
+    if (n == 0) return;
+    cdz_assert(seq->n_marks && seq->marks[seq->n_marks - 1].position == n);
+    seq->state = seq->marks[seq->n_marks - 1].state;
+    seq->has_state = true;
+    cdz_kv_share(states_of(seq), seq->state);
+}
+
+/* Of the marks between the first and the last, the one that others lie nearest to. */
+static void thin_marks(cdz_seq *seq)
+{
+    uint32_t least = 1, gap = UINT32_MAX;
+    for (uint32_t i = 1; i + 1 < seq->n_marks; i++)
+        if (seq->marks[i + 1].position - seq->marks[i - 1].position <= gap) {
+            gap = seq->marks[i + 1].position - seq->marks[i - 1].position;
+            least = i;
+        }
+    drop_mark(seq, least);
+}
+
+/* One state for each row stays free of marks, so that what a row must have can be had. */
+static bool room_for_mark(const cdz_seq *seq)
+{
+    const cdz_kv_account *states = seq->account->states;
+    const uint32_t free_of_them = states->reserved / CDZ_STATES_A_ROW * CDZ_STATES_FREE;
+    return states->used < states->reserved - free_of_them;
+}
+
+/* Notes the state after the computed positions; where another holds it too, that is a mark already. */
+static void note_state(cdz_seq *seq)
+{
+    cdz_kv_pool *pool = states_of(seq);
+    cdz_error unheard = {0};
+    int32_t copy = seq->state;
+    if (seq->n_marks && seq->marks[seq->n_marks - 1].position == seq->computed) return;
+    if (seq->n_marks == CDZ_STATE_MARKS) thin_marks(seq);
+    if (cdz_kv_shared(pool, seq->state)) {
+        cdz_kv_share(pool, seq->state);
+    } else {
+        if (!room_for_mark(seq) && seq->n_marks > 1) thin_marks(seq);
+        if (!room_for_mark(seq) || cdz_kv_take(seq->account->states, &copy, &unheard) != CDZ_OK)
+            return;
+        cdz_kv_clone(pool, copy, seq->state);
+    }
+    seq->marks[seq->n_marks++] = (cdz_state_mark){seq->computed, copy};
+}
+
+void cdz_seq_mark(cdz_seq *seq)
+{
+    if (cdz_seq_recurs(seq) && seq->computed && seq->computed % CDZ_STATE_EVERY == 0)
+        note_state(seq);
+}
+
+static cdz_status take_state(cdz_seq *seq, int32_t *state, cdz_error *err)
+{
+    cdz_error unheard = {0};
+    while (seq->n_marks && cdz_kv_take(seq->account->states, state, &unheard) != CDZ_OK)
+        drop_mark(seq, seq->n_marks - 1);
+    return seq->n_marks ? CDZ_OK : cdz_kv_take(seq->account->states, state, err);
+}
+
+/* Before positions up to `visible` are read: the state is this sequence's own, and noted where it may be wanted again. */
+static cdz_status prepare_state(cdz_seq *seq, uint32_t visible, cdz_error *err)
+{
+    int32_t mine;
+    if (!cdz_seq_recurs(seq)) return CDZ_OK;
+    if (!seq->has_state) {
+        CDZ_TRY(take_state(seq, &seq->state, err));
+        seq->has_state = true;
+        cdz_kv_state_clear(states_of(seq), seq->state);
+        return CDZ_OK;
+    }
+    const bool likely = visible - seq->computed > 1 || seq->computed == seq->begun;
+    if (seq->computed && likely) note_state(seq);
+    cdz_seq_mark(seq);
+    if (!cdz_kv_shared(states_of(seq), seq->state)) return CDZ_OK;
+    CDZ_TRY(take_state(seq, &mine, err));
+    cdz_kv_clone(states_of(seq), mine, seq->state);
+    cdz_kv_drop(seq->account->states, seq->state);
+    seq->state = mine;
+    return CDZ_OK;
+}
+
+/* What from's cache has after n positions, and before. */
+static void share_states(cdz_seq *to, const cdz_seq *from, uint32_t n)
+{
+    if (!cdz_seq_recurs(from) || n == 0) return;
+    cdz_kv_pool *pool = states_of(from);
+    for (uint32_t i = 0; i < from->n_marks && from->marks[i].position <= n; i++) {
+        to->marks[to->n_marks++] = from->marks[i];
+        cdz_kv_share(pool, from->marks[i].state);
+    }
+    to->state = n == from->computed ? from->state : to->marks[to->n_marks - 1].state;
+    to->has_state = true;
+    cdz_kv_share(pool, to->state);
+}
+
+/* --- blocks that are found again --- */
+
+/* Do the ids alone tell what its cache holds? */
+static bool is_plain(const cdz_seq *seq)
+{
+    return !seq->embeds && !seq->mask && !seq->source && seq->n_layers == 0 && !packing_of(seq);
+}
+
+static bool may_list(const cdz_seq *seq)
+{
+    return seq->account && seq->account->lists && is_plain(seq);
+}
+
+static cdz_prefix_key key_of(const cdz_seq *seq, uint32_t block)
+{
+    const cdz_kv_account *account = seq->account;
+    return (cdz_prefix_key){
+        .salt = account->salt,
+        .before = block ? cdz_kv_serial(account->pool, seq->blocks[block - 1]) : 0,
+        .kind = seq->long_rope,
+        .ids = seq->ids + (size_t)block * CDZ_KV_BLOCK,
+    };
+}
+
+/* Up to the first that is not listed: a block is found by way of those before it. alone: those that others share are left to
+ * them. */
+static void list_blocks(cdz_seq *seq, uint32_t n_positions, bool alone)
+{
+    const uint32_t whole = n_positions / CDZ_KV_BLOCK;
+    if (seq->n_listed >= whole || !may_list(seq)) return;
+    while (seq->n_listed < whole) {
+        int32_t *block = &seq->blocks[seq->n_listed];
+        const bool listed = cdz_kv_serial(seq->account->pool, *block) != 0;
+        if (!listed && seq->n_listed < seq->n_foreign) return;
+        if (!listed && alone && cdz_kv_shared(seq->account->pool, *block)) return;
+        const cdz_prefix_key key = key_of(seq, seq->n_listed);
+        if (!listed && !cdz_kv_list(seq->account, &key, block)) return;
+        seq->n_listed++;
+    }
+}
+
+void cdz_seq_list(cdz_seq *seq)
+{
+    list_blocks(seq, seq->computed < seq->begun ? seq->computed : seq->begun, false);
+}
+
+void cdz_seq_list_all(cdz_seq *seq)
+{
+    list_blocks(seq, seq->computed, false);
+}
+
+/* In the place of a block of its own, where there is one. */
+static bool find_block(cdz_seq *seq, uint32_t i)
+{
+    int32_t found;
+    const cdz_prefix_key key = key_of(seq, i);
+    if (grow_blocks(seq, i + 1, NULL) != CDZ_OK || !cdz_kv_find(seq->account, &key, &found))
+        return false;
+    if (i < seq->n_blocks)
+        cdz_kv_drop(seq->account, seq->blocks[i]);
+    else
+        seq->n_blocks = i + 1;
+    seq->blocks[i] = found;
+    return true;
+}
+
+/* Once for each sequence. */
+static void note_look(cdz_seq *seq, bool refused, uint32_t visible)
+{
+    cdz_kv_pool *pool = seq->account ? seq->account->pool : NULL;
+    if (seq->looked || !pool || !cdz_kv_pool_lists(pool) || visible <= CDZ_KV_BLOCK) return;
+    seq->looked = true;
+    if (refused)
+        cdz_kv_note_refused(pool);
+    else
+        cdz_kv_note_looked(pool, visible);
+}
+
+uint32_t cdz_seq_find(cdz_seq *seq, bool reads_all)
+{
+    const uint32_t from = seq->computed, visible = cdz_seq_visible(seq);
+    const uint32_t most = visible ? (visible - 1) / CDZ_KV_BLOCK : 0;
+    const bool refused = reads_all || !may_list(seq);
+    if (from == 0) note_look(seq, refused, visible);
+    if (refused) return 0;
+    while (seq->computed == seq->n_listed * CDZ_KV_BLOCK && seq->n_listed < most &&
+           find_block(seq, seq->n_listed)) {
+        seq->n_listed++;
+        seq->computed += CDZ_KV_BLOCK;
+    }
+    if (seq->computed > seq->reached) seq->reached = seq->computed;
+    if (seq->computed > seq->known) {
+        cdz_kv_note_found(seq->account->pool,
+                          seq->computed - (from > seq->known ? from : seq->known));
+        seq->known = seq->computed;
+    }
+    cdz_seq_check(seq);
+    return seq->computed - from;
+}
+
+/* --- caches --- */
+
+/* Keeps what can be gone on with of the first `computed` positions. */
 static void cut_cache(cdz_seq *seq, uint32_t computed)
 {
-    if (!goes_on(seq, computed)) computed = 0;
-    const uint32_t keep = distinct(seq, cdz_kv_blocks_for(computed)),
+    computed = cdz_seq_resumes(seq, computed);
+    list_blocks(seq, seq->computed, true);
+    if (seq->n_listed > computed / CDZ_KV_BLOCK) seq->n_listed = computed / CDZ_KV_BLOCK;
+    if (seq->n_foreign > computed / CDZ_KV_BLOCK) seq->n_foreign = computed / CDZ_KV_BLOCK;
+    const uint32_t n = blocks_of(seq, computed), keep = distinct(seq, n),
                    spans = whole_spans(seq, computed);
     uint32_t held = distinct(seq, seq->n_blocks);
     while (held > keep) cdz_kv_drop(seq->account, seq->blocks[--held]);
-    if (seq->n_blocks > cdz_kv_blocks_for(computed)) seq->n_blocks = cdz_kv_blocks_for(computed);
+    if (seq->n_blocks > n) seq->n_blocks = n;
     while (seq->n_spans > spans) cdz_kv_drop(seq->account->spans, seq->spans[--seq->n_spans]);
+    cut_states(seq, computed);
     seq->computed = computed;
     if (computed == 0) seq->reached = 0;
 }
@@ -195,12 +458,20 @@ void cdz_seq_cut(cdz_seq *seq, uint32_t len)
     seq->n = len;
     const uint32_t visible = cdz_seq_visible(seq);
     if (seq->computed > visible) cut_cache(seq, visible);
+    if (seq->known > visible) seq->known = visible;
     cdz_seq_check(seq);
 }
 
 void cdz_seq_forget(cdz_seq *seq)
 {
     cut_cache(seq, 0);
+    seq->known = 0;
+}
+
+void cdz_seq_yield(cdz_seq *seq)
+{
+    cut_cache(seq, 0);
+    cdz_seq_check(seq);
 }
 
 /* The first n blocks of a sequence that holds none, with the contents of another's. */
@@ -226,8 +497,8 @@ static cdz_kv_pool *spans_pool(const cdz_seq *seq)
 
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
-    if (spans_pool(to) != spans_pool(from) || !goes_on(from, n_positions)) n_positions = 0;
-    const uint32_t n = cdz_kv_blocks_for(n_positions), held = distinct(from, n),
+    n_positions = spans_pool(to) == spans_pool(from) ? cdz_seq_resumes(from, n_positions) : 0;
+    const uint32_t n = blocks_of(from, n_positions), held = distinct(from, n),
                    n_spans = whole_spans(from, n_positions);
     CDZ_TRY(grow_blocks(to, n, err));
     CDZ_TRY(grow_list(&to->spans, &to->spans_cap, n_spans, err));
@@ -235,18 +506,23 @@ cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions,
     for (uint32_t i = 0; shares && i < held; i++)
         cdz_kv_share(from->account->pool, from->blocks[i]);
     for (uint32_t i = 0; i < n_spans; i++) cdz_kv_share(spans_pool(from), from->spans[i]);
-    cut_cache(to, 0);
+    cdz_seq_forget(to);
     if (n_spans) memcpy(to->spans, from->spans, n_spans * sizeof *to->spans);
     to->n_spans = n_spans;
     if (shares) {
         if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
         to->n_blocks = n;
+        const uint32_t whole = n_positions / CDZ_KV_BLOCK;
+        to->n_listed = from->n_listed < whole ? from->n_listed : whole;
+        to->n_foreign =
+            from->n_foreign < whole && from->account == to->account ? from->n_foreign : whole;
     } else {
         const cdz_status status = copy_blocks(to, from, n, err);
         if (status != CDZ_OK) cut_cache(to, 0);
         CDZ_TRY(status);
     }
-    to->computed = n_positions;
+    share_states(to, from, n_positions);
+    to->computed = to->known = n_positions;
     to->reached = n_positions ? from->reached : 0;
     to->long_rope = from->long_rope;
     return CDZ_OK;
@@ -280,6 +556,7 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
 {
     CDZ_TRY(grow_ids(to, from->n, err));
     CDZ_TRY(cdz_seq_adopt(to, from, err));
+    to->known = from->known;
     if (from->n) memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
     to->n = from->n;
     to->n_layers = from->n_layers;
@@ -299,7 +576,10 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
 static cdz_status own_block(cdz_seq *seq, uint32_t i, bool keep, cdz_error *err)
 {
     cdz_kv_pool *pool = seq->account->pool;
-    if (!cdz_kv_shared(pool, seq->blocks[i])) return CDZ_OK;
+    if (!cdz_kv_shared(pool, seq->blocks[i])) {
+        cdz_kv_claim(seq->account, seq->blocks[i]);
+        return CDZ_OK;
+    }
     int32_t mine;
     CDZ_TRY(cdz_kv_take(seq->account, &mine, err));
     if (keep) cdz_kv_clone(pool, mine, seq->blocks[i]);
@@ -341,7 +621,7 @@ void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length)
     const cdz_arch *arch = seq->model ? &seq->model->weights->arch : NULL;
     if (!arch || !arch->long_inv_freq) return;
     const bool is_long = length > arch->rope_limit;
-    if (is_long != seq->long_rope) cut_cache(seq, 0);
+    if (is_long != seq->long_rope) cdz_seq_forget(seq);
     seq->long_rope = is_long;
 }
 
@@ -389,7 +669,8 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
     CDZ_TRY(prepare_layers(seq, visible, err));
     if (seq->computed >= visible) cut_cache(seq, visible - 1);
 
-    const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = cdz_kv_blocks_for(visible);
+    const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = blocks_of(seq, visible);
+    CDZ_TRY(prepare_state(seq, visible, err));
     CDZ_TRY(grow_blocks(seq, need, err));
     if (packing_of(seq)) return prepare_packed(seq, first, need, err);
     for (uint32_t i = first; i < seq->n_blocks; i++)

@@ -7,6 +7,12 @@
  * Slots. A prompt may be given as embeddings: those are what the model reads, and the ids beside them, as many or
  * none, are for processors alone. A slot is one of these embeddings or an id after them; without embeddings slot and
  * index of an id are the same. The mask is over slots.
+ * States. Where a model has recurrent layers, a sequence holds their state after its computed positions, and marks: states after
+ * fewer positions, to go back to, since a state cannot be taken back. Cut to n positions, a cache goes on from its newest mark at
+ * or before n, and the positions from there on are read again, with the same bits. Marks are set where going back is likely: where
+ * the prompt ends, before several positions are read at once (drafts), and every CDZ_STATE_EVERY positions; a few at a time, and
+ * only while the account has more than a state for each row. States and marks are shared by copies and never written while
+ * another holds them.
  * Thread: [engine]. Row sequences belong to their decoder's rows, others to its list. */
 #ifndef CDZ_HOST_RUN_PASS_SEQUENCE_H
 #define CDZ_HOST_RUN_PASS_SEQUENCE_H
@@ -15,6 +21,15 @@
 #include "run/job.h"
 #include "run/pass/encoded.h"
 #include "run/pass/kv.h"
+
+enum { CDZ_STATE_MARKS = 4, CDZ_STATE_EVERY = 512 };
+/* States that are reserved for each sequence, and how many of these marks may take. */
+enum { CDZ_STATES_A_ROW = 4, CDZ_STATES_FREE = 1 };
+
+typedef struct cdz_state_mark {
+    uint32_t position; /* how many had been read */
+    int32_t state;
+} cdz_state_mark;
 
 struct cdz_seq {
     cdz_run_model *model;
@@ -28,12 +43,23 @@ struct cdz_seq {
     uint32_t begun;  /* a row, or a copy of one: positions of its prompt. Else 0 */
     int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
     uint32_t n_blocks, blocks_cap;
+    uint32_t n_listed; /* the first ones of them: may be found by others (kv.h) */
+    /* The first ones that are of an earlier request's account, which has to list them or nobody. */
+    uint32_t n_foreign;
+    bool looked; /* for what others have listed */
     /* Of a packed sequence: plain blocks are a ring, so block i is block i - ring too, and holds the later of the two; spans
      * that are whole lie in the account beside. */
     int32_t *spans; /* (n_spans) */
     uint32_t n_spans, spans_cap;
-    uint32_t reached;    /* positions that the ring has held since it was empty */
-    uint32_t computed;   /* positions in the KV cache */
+    uint32_t reached;  /* positions that the ring has held since it was empty */
+    uint32_t computed; /* positions in the KV cache */
+    /* Of a model with recurrent layers. */
+    int32_t state;  /* after the computed positions; there where has_state */
+    bool has_state; /* or nothing has been computed */
+    uint32_t n_marks;
+    cdz_state_mark marks[CDZ_STATE_MARKS]; /* by rising position, none above computed */
+    uint32_t known; /* positions computed as callers know it: more than computed where a state went back further, or
+                     * blocks were taken from it */
     bool long_rope;      /* the cache was made with longrope's long frequencies */
     cdz_encoded *source; /* what an encoder-decoder model reads; the task's. NULL: a decoder alone */
     uint32_t n_layers;   /* runs this many of the model's layers; 0: all */
@@ -51,10 +77,12 @@ void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n);
 void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len);
 /* The ids may be the sequence's own. */
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err);
-/* Keeps the first len ids, and of the cache what can be gone on with: of a packed sequence all, or nothing where the plain
- * keys that its next position reads have been written over. */
+/* Keeps the first len ids, and of the cache what can be gone on with (cdz_seq_resumes). */
 void cdz_seq_cut(cdz_seq *seq, uint32_t len);
 void cdz_seq_forget(cdz_seq *seq); /* the whole cache */
+/* Its blocks are needed elsewhere: gives them back, and computes them again when it goes on. Nobody is to see that: what
+ * it held by then stays known. */
+void cdz_seq_yield(cdz_seq *seq);
 /* to becomes what from is: same ids, same mask, shared blocks. */
 cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 /* Takes over from's cache when both hold the same ids; to has none yet. */
@@ -62,9 +90,13 @@ cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 
 /* Leading positions that b's cache holds and at which both have the same id. */
 uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b);
-/* to, which has no cache yet, shares the first n positions of from's, or copies them where its pool shares nothing (spans,
- * which are written once, are shared all the same). None where one is packed and the other is not, or otherwise, or where n
- * positions cannot be gone on with. */
+/* How many of its first n positions a cache can be gone on from: n; of a packed sequence none where the plain keys that the next
+ * position reads have been written over; of one with recurrent layers as many as its newest mark at or before n has, or all that
+ * are computed. What lies in blocks alone may be shared by who holds the same ids; a state may not, but where this says so. */
+uint32_t cdz_seq_resumes(const cdz_seq *seq, uint32_t n);
+/* to, which has no cache yet, shares what from's can be gone on from of its first n positions, or copies it where its pool shares
+ * nothing (spans and states, which are not written while others hold them, are shared all the same). None where one is packed and
+ * the other is not, or otherwise. */
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err);
 
 uint32_t cdz_seq_visible(const cdz_seq *seq);                 /* positions its ids have */
@@ -77,6 +109,20 @@ void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length);
 /* Makes every block that positions [computed, visible) need present and its own: the pass after this cannot fail.
  * Forgets the last position first when the cache holds everything. */
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err);
+
+/* Lists the blocks of the prompt that are computed, so that others find them. Those of the whole cache are listed when they
+ * are given back. Not listed, and never found: what hangs on more than the ids before it, as embeddings, a mask, a source,
+ * a pass through some of the layers, or quantised positions. */
+void cdz_seq_list(cdz_seq *seq);
+/* Those of the whole cache, now: a later request may share them, and cannot list what another's account holds. */
+void cdz_seq_list_all(cdz_seq *seq);
+/* Takes over what others have listed of the positions that it lacks: whole blocks, and never the last position. Before
+ * cdz_seq_prepare, so that no block is taken for them, or later. reads_all: scores or states of all positions are asked
+ * for, so that none may be taken over. Returns how many were. */
+uint32_t cdz_seq_find(cdz_seq *seq, bool reads_all);
+/* Between two passes of a want: notes the state where a mark is due, if there is room for one. */
+void cdz_seq_mark(cdz_seq *seq);
+bool cdz_seq_recurs(const cdz_seq *seq); /* has its model recurrent layers? */
 
 /* Checked builds: what this header promises of a sequence; every function that changes one ends with it. */
 void cdz_seq_check(const cdz_seq *seq);

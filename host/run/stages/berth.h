@@ -22,10 +22,12 @@ typedef struct cdz_berth {
     void (*log)(const void *of, cdz_log_level level, const char *plugin, const char *text);
     const void *log_of;
     uint64_t *rows_away, *rows_fetched; /* counters of score rows that a pass left on its device */
+    uint64_t *drafted, *accepted;       /* counters of tokens of drafts; NULL: nobody counts */
 
-    const atomic_bool *cancelled; /* [any]; NULL: never */
-    const bool *failed;           /* a sibling did */
-    const double *deadline_s;     /* the job's: monotonic; 0: none */
+    const char *request_id, *traceparent; /* what the program said of the request; or NULL */
+    const atomic_bool *cancelled;         /* [any]; NULL: never */
+    const bool *failed;                   /* a sibling did */
+    const double *deadline_s;             /* the job's: monotonic; 0: none */
     double started_s;
 
     cdz_kv_account *target, *assistant;       /* of sequences, by model */

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/grammar.h"
 #include "cadenza/ext/tokenizer.h"
+#include "cadenza/ext/trace.h"
 #include "random/torch_rng.h"
 #include "run/stages/stages.h"
 #include "vec/vec.h"
@@ -15,14 +17,17 @@ static const cdz_scope *scope_of(const cdz_step *step)
 static const float *logits(const cdz_step *step, uint32_t r)
 {
     const cdz_scope *scope = scope_of(step);
-    return r < step->n_rows ? cdz_shown_logits(scope->set, scope->stage, scope->first + r) : NULL;
+    return r < step->n_rows ? cdz_stages_shown_logits(scope->set, scope->stage, scope->first + r)
+                            : NULL;
 }
 
 const void *cdz_stage_extension(const char *id)
 {
     static const cdz_companion_host companion = {.size = sizeof companion, .logits = logits};
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
-    if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_tokenizer_extension();
+    if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_stages_tokenizer();
+    if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_stages_grammar();
+    if (strcmp(id, CDZ_EXT_TRACE) == 0) return cdz_stages_trace();
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion;
     return cdz_host_extension(id);
 }
@@ -80,7 +85,7 @@ static cdz_status config(const cdz_step *step, const char *name, cdz_param_type 
 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
 {
-    cdz_philox(step->request->seed, cdz_plugin_key(step->plugin->id), row, position, out);
+    cdz_philox(step->request->seed, cdz_philox_key(step->plugin->id), row, position, out);
 }
 
 static const cdz_caller caller = {

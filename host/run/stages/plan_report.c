@@ -250,8 +250,8 @@ static cdz_status report_phase(const cdz_plan *plan, uint32_t n, const char *of,
     return status;
 }
 
-cdz_status cdz_plan_report(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf *out,
-                           cdz_error *err)
+cdz_status cdz_stages_report_plan(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf *out,
+                                  cdz_error *err)
 {
     if (plan->n_phases == 0) return report_chain(plan, "", n_vocab, fuses, out, err);
     for (uint32_t i = 0; i < plan->n_phases; i++) {

@@ -7,7 +7,7 @@
 
 /* Begins the processors for a vocabulary of n_vocab, times them, and writes a table. Thread: the caller's; no engine is
  * involved. fuses: as the engine would. */
-cdz_status cdz_plan_report(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf *out,
-                           cdz_error *err);
+cdz_status cdz_stages_report_plan(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf *out,
+                                  cdz_error *err);
 
 #endif

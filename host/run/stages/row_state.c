@@ -9,7 +9,7 @@
 #include "call/calls.h"
 #include "run/stages/stages.h"
 
-cdz_status cdz_row_states_make(cdz_stageset *set, cdz_rows *rows)
+cdz_status cdz_stage_states_make(cdz_stageset *set, cdz_rows *rows)
 {
     for (uint32_t r = 0; set->state_bytes && r < set->n_rows; r++) {
         set->states[r].state = cdz_arena_alloc(&set->arena, set->state_bytes);
@@ -20,7 +20,7 @@ cdz_status cdz_row_states_make(cdz_stageset *set, cdz_rows *rows)
 
 /* --- copies ----------------------------------------------------------------------------------------------------- */
 
-void cdz_row_state_drop(cdz_rows *rows, const cdz_stage *stage, const cdz_step *step, void *state)
+void cdz_stage_state_drop(cdz_rows *rows, const cdz_stage *stage, const cdz_step *step, void *state)
 {
     cdz_call call = {.scratch = &rows->workers[0].scratch};
     cdz_call_free(&call, stage->state_api, step, state);
@@ -39,7 +39,7 @@ static cdz_status clone_stage_state(cdz_stageset *set, cdz_rows *rows, const cdz
                        .error = &rows->workers[0].error,
                        .arena = &set->arena};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
-    cdz_row_state_drop(rows, stage, &step, to);
+    cdz_stage_state_drop(rows, stage, &step, to);
     if (!from) return CDZ_OK;
     cdz_call call = {.scratch = scope.scratch};
     const cdz_status status = cdz_call_clone(&call, stage->state_api, &step, from, to);
@@ -59,8 +59,8 @@ static cdz_status copy_stage_state(cdz_stageset *set, cdz_rows *rows, const cdz_
     return CDZ_OK;
 }
 
-cdz_status cdz_row_state_copy(cdz_stageset *set, cdz_rows *rows, unsigned char *to,
-                              const unsigned char *from)
+cdz_status cdz_stage_state_copy(cdz_stageset *set, cdz_rows *rows, unsigned char *to,
+                                const unsigned char *from)
 {
     if (!set->owned_states) {
         if (from)
@@ -78,18 +78,18 @@ cdz_status cdz_row_state_copy(cdz_stageset *set, cdz_rows *rows, unsigned char *
 
 /* --- the next generation of a row ------------------------------------------------------------------------------- */
 
-cdz_status cdz_row_state_breed(cdz_stageset *set, cdz_rows *rows, uint32_t r, uint32_t parent)
+cdz_status cdz_stage_state_breed(cdz_stageset *set, cdz_rows *rows, uint32_t r, uint32_t parent)
 {
-    cdz_row_states *own = &set->states[r];
+    cdz_stage_states *own = &set->states[r];
     if (!set->state_bytes) return CDZ_OK;
     if (!own->spare) own->spare = cdz_arena_alloc(&set->arena, set->state_bytes);
     if (!own->spare) return cdz_rows_nomem(rows);
-    return cdz_row_state_copy(set, rows, own->spare, set->states[parent].state);
+    return cdz_stage_state_copy(set, rows, own->spare, set->states[parent].state);
 }
 
-void cdz_row_state_swap(cdz_stageset *set, uint32_t r)
+void cdz_stage_state_swap(cdz_stageset *set, uint32_t r)
 {
-    cdz_row_states *own = &set->states[r];
+    cdz_stage_states *own = &set->states[r];
     unsigned char *state = own->state;
     own->state = own->spare;
     own->spare = state;
@@ -98,9 +98,9 @@ void cdz_row_state_swap(cdz_stageset *set, uint32_t r)
 
 /* --- marks ------------------------------------------------------------------------------------------------------ */
 
-cdz_status cdz_row_state_mark(cdz_stageset *set, cdz_rows *rows, uint32_t r)
+cdz_status cdz_stage_state_mark(cdz_stageset *set, cdz_rows *rows, uint32_t r)
 {
-    cdz_row_states *own = &set->states[r];
+    cdz_stage_states *own = &set->states[r];
     const uint32_t n = rows->at[r].seq->n - rows->info.prompt_len;
     /* A row that became a copy of another has lost its earlier marks: then it gets none until it is rewound. */
     if (!set->state_bytes || !rows->holds_text || n != (own->n_marks + 1) * CDZ_MARK_EVERY)
@@ -114,26 +114,27 @@ cdz_status cdz_row_state_mark(cdz_stageset *set, cdz_rows *rows, uint32_t r)
         own->marks = marks;
         own->marks_cap = cap;
     }
-    return cdz_row_state_copy(set, rows, own->marks + own->n_marks++ * set->state_bytes, own->state);
+    return cdz_stage_state_copy(set, rows, own->marks + own->n_marks++ * set->state_bytes,
+                                own->state);
 }
 
 /* The state of row r nearest before length len, and in *from the length it belongs to. */
 static cdz_status nearest(cdz_stageset *set, cdz_rows *rows, uint32_t r, uint32_t len,
                           unsigned char *state, uint32_t *from)
 {
-    const cdz_row_states *own = &set->states[r];
+    const cdz_stage_states *own = &set->states[r];
     const uint32_t prompt = rows->info.prompt_len;
     uint32_t mark = len > prompt ? (len - prompt) / CDZ_MARK_EVERY : 0;
     if (mark > own->n_marks) mark = own->n_marks;
     *from = prompt + mark * CDZ_MARK_EVERY;
-    return cdz_row_state_copy(set, rows, state,
-                              mark ? own->marks + (mark - 1) * set->state_bytes : NULL);
+    return cdz_stage_state_copy(set, rows, state,
+                                mark ? own->marks + (mark - 1) * set->state_bytes : NULL);
 }
 
-cdz_status cdz_row_state_rewind(cdz_stageset *set, cdz_rows *rows, uint32_t r)
+cdz_status cdz_stage_state_rewind(cdz_stageset *set, cdz_rows *rows, uint32_t r)
 {
     if (!set->state_bytes) return CDZ_OK;
-    cdz_row_states *own = &set->states[r];
+    cdz_stage_states *own = &set->states[r];
     uint32_t from;
     CDZ_TRY(nearest(set, rows, r, rows->at[r].seq->n, own->state, &from));
     own->n_marks = (from - rows->info.prompt_len) / CDZ_MARK_EVERY;
@@ -157,13 +158,13 @@ static cdz_status try_ids(cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uint32
     const uint32_t same = common(ids, cdz_row_ids(&rows->at[r]));
     uint32_t from = rows->at[r].seq->n;
     if (same == from)
-        CDZ_TRY(cdz_row_state_copy(set, rows, state, set->states[r].state));
+        CDZ_TRY(cdz_stage_state_copy(set, rows, state, set->states[r].state));
     else
         CDZ_TRY(nearest(set, rows, r, same, state, &from));
     return cdz_stages_replay(set, rows, ids, from, r, state);
 }
 
-cdz_status cdz_row_states_trial(cdz_stageset *set, cdz_rows *rows, const cdz_view *view)
+cdz_status cdz_stage_states_trial(cdz_stageset *set, cdz_rows *rows, const cdz_view *view)
 {
     if (!set->state_bytes) return CDZ_OK;
     const size_t need = view->n * set->state_bytes;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "call/calls.h"
 #include "run/stages/fuse.h"
 #include "run/stages/phase.h"
@@ -54,6 +55,7 @@ static cdz_status apply(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stag
                         const cdz_view *view, uint32_t first, uint32_t n, const cdz_scores *scores,
                         void **state_room, cdz_row_worker *worker)
 {
+    cdz_assert(stage->begun);
     cdz_scope scope = scope_for(set, rows, stage->plugin, worker, false);
     scope.stage = stage;
     scope.first = first;
@@ -79,6 +81,7 @@ static cdz_status accept(cdz_stageset *set, cdz_rows *rows, const cdz_stage *sta
                          uint32_t row, unsigned char *state, int32_t token)
 {
     if (!stage->hears || stage->deaf) return CDZ_OK;
+    cdz_assert(stage->begun);
     cdz_scope scope = scope_for(set, rows, stage->plugin, &rows->workers[0], false);
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     void *const own = state ? state + stage->state_at : NULL;
@@ -94,6 +97,7 @@ static cdz_status accept(cdz_stageset *set, cdz_rows *rows, const cdz_stage *sta
 static cdz_status test(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage,
                        const cdz_view *view, cdz_stop *stops)
 {
+    cdz_assert(stage->begun);
     cdz_scope scope = scope_for(set, rows, stage->plugin, &rows->workers[0], false);
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     step.n_rows = view->n;
@@ -351,7 +355,7 @@ void cdz_stages_look(const cdz_stageset *set, cdz_rows *rows, uint32_t first, ui
     }
 }
 
-const float *cdz_shown_logits(const cdz_stageset *set, const cdz_stage *stage, uint32_t at)
+const float *cdz_stages_shown_logits(const cdz_stageset *set, const cdz_stage *stage, uint32_t at)
 {
     if (!set || !stage || !stage->companion || at >= set->shown.n_rows) return NULL;
     return set->shown.at[(size_t)(stage->companion - 1) * set->shown.n_rows + at];

@@ -37,11 +37,11 @@ typedef struct cdz_stage_chain {
 } cdz_stage_chain;
 
 /* What the stages have of a request row. */
-typedef struct cdz_row_states {
+typedef struct cdz_stage_states {
     unsigned char *state, *spare; /* spare: where reorder builds the next generation */
     unsigned char *marks;         /* states after every CDZ_MARK_EVERY generated tokens */
     uint32_t n_marks, marks_cap;
-} cdz_row_states;
+} cdz_stage_states;
 
 typedef struct cdz_companions cdz_companions; /* companion.c */
 
@@ -57,7 +57,7 @@ typedef struct cdz_stageset {
     cdz_arena arena;      /* what they took in begin, states of rows */
     cdz_stage_chain processors, criteria;
     cdz_stage_chain *derived; /* what a strategy asked for: copies that share state and begin */
-    cdz_row_states *states;   /* (rows->n) */
+    cdz_stage_states *states; /* (rows->n) */
     size_t state_bytes;       /* of a row */
     bool has_eos;
     bool owned_states;          /* some stage's state is more than bytes */
@@ -119,30 +119,32 @@ cdz_status cdz_stages_replay(cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uin
 /* Fills the view with request rows [first, first + n). */
 void cdz_stages_look(const cdz_stageset *set, cdz_rows *rows, uint32_t first, uint32_t n);
 /* Logits of a stage's companion of a view row; NULL: there are none. */
-const float *cdz_shown_logits(const cdz_stageset *set, const cdz_stage *stage, uint32_t at);
+const float *cdz_stages_shown_logits(const cdz_stageset *set, const cdz_stage *stage, uint32_t at);
 
 /* --- states of rows: row_state.c --- */
 enum { CDZ_MARK_EVERY = 64 }; /* generated tokens between two marks of a row */
 /* Those of all rows, zero bytes. */
-cdz_status cdz_row_states_make(cdz_stageset *set, cdz_rows *rows);
+cdz_status cdz_stage_states_make(cdz_stageset *set, cdz_rows *rows);
 /* Builds the next generation of a row's beside it, a copy of its parent's; and puts that in its place. */
-cdz_status cdz_row_state_breed(cdz_stageset *set, cdz_rows *rows, uint32_t row, uint32_t parent);
-void cdz_row_state_swap(cdz_stageset *set, uint32_t row);
-cdz_status cdz_row_state_mark(cdz_stageset *set, cdz_rows *rows, uint32_t row); /* after accept */
+cdz_status cdz_stage_state_breed(cdz_stageset *set, cdz_rows *rows, uint32_t row, uint32_t parent);
+void cdz_stage_state_swap(cdz_stageset *set, uint32_t row);
+cdz_status cdz_stage_state_mark(cdz_stageset *set, cdz_rows *rows, uint32_t row); /* after accept */
 /* To the row's present length. */
-cdz_status cdz_row_state_rewind(cdz_stageset *set, cdz_rows *rows, uint32_t row);
+cdz_status cdz_stage_state_rewind(cdz_stageset *set, cdz_rows *rows, uint32_t row);
 /* A scratch state for each row of a view of made-up rows, brought to where its ids are. */
-cdz_status cdz_row_states_trial(cdz_stageset *set, cdz_rows *rows, const cdz_view *view);
+cdz_status cdz_stage_states_trial(cdz_stageset *set, cdz_rows *rows, const cdz_view *view);
 /* `to`, which holds a state or zero bytes, becomes a copy of `from`; NULL: a fresh row's. Not the same place. */
-cdz_status cdz_row_state_copy(cdz_stageset *set, cdz_rows *rows, unsigned char *to,
-                              const unsigned char *from);
+cdz_status cdz_stage_state_copy(cdz_stageset *set, cdz_rows *rows, unsigned char *to,
+                                const unsigned char *from);
 /* Gives up what the stage's state_size bytes own, and zeroes them. Of stages with a state_api. */
-void cdz_row_state_drop(cdz_rows *rows, const cdz_stage *stage, const cdz_step *step, void *state);
+void cdz_stage_state_drop(cdz_rows *rows, const cdz_stage *stage, const cdz_step *step, void *state);
 
 /* --- the host table: host_table.c --- */
 /* The step of a call on plugin; rows and state are the caller's to fill. */
 cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared);
 const void *cdz_stage_extension(const char *id); /* tables that any plugin of a request may ask for */
-const void *cdz_tokenizer_extension(void);       /* tokenizer_ext.c */
+const void *cdz_stages_tokenizer(void);          /* tokenizer_ext.c */
+const void *cdz_stages_trace(void);              /* trace_ext.c */
+const void *cdz_stages_grammar(void);            /* grammar_ext.c */
 
 #endif

@@ -142,7 +142,7 @@ static cdz_status convert(const cdz_step *step, const char *from_model, cdz_ids 
     return copy ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for token ids");
 }
 
-const void *cdz_tokenizer_extension(void)
+const void *cdz_stages_tokenizer(void)
 {
     static const cdz_tokenizer_api api = {
         .size = sizeof(cdz_tokenizer_api),

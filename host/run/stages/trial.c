@@ -58,7 +58,7 @@ bool cdz_stage_trial_open(cdz_stage_trial *t, cdz_plan *plan, cdz_run_model *mod
 cdz_status cdz_stage_trial_begin(cdz_stage_trial *t)
 {
     CDZ_TRY(cdz_stages_begin(t->set, &t->rows));
-    return cdz_row_states_make(t->set, &t->rows);
+    return cdz_stage_states_make(t->set, &t->rows);
 }
 
 void cdz_stage_trial_close(cdz_stage_trial *t)

@@ -465,7 +465,7 @@ static const cdz_script_range scripts[] = {
     {0xE0100, 0xE01EF, 0x4},
 };
 const cdz_script_range *const cdz_scripts = scripts;
-const size_t cdz_n_scripts = sizeof scripts / sizeof *scripts;
+const size_t cdz_scripts_n = sizeof scripts / sizeof *scripts;
 
 static const cdz_lower_pair lower[] = {
     {0x41, 0x61}, {0x42, 0x62}, {0x43, 0x63}, {0x44, 0x64}, {0x45, 0x65}, {0x46, 0x66},
@@ -768,4 +768,4 @@ static const cdz_lower_pair lower[] = {
     {0x1E920, 0x1E942}, {0x1E921, 0x1E943},
 };
 const cdz_lower_pair *const cdz_lower_pairs = lower;
-const size_t cdz_n_lower_pairs = sizeof lower / sizeof *lower;
+const size_t cdz_lower_pairs_n = sizeof lower / sizeof *lower;

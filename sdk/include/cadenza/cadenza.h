@@ -51,7 +51,9 @@ const char *cdz_version(void);
 typedef struct cdz_options {
     uint32_t size;
     uint32_t n_threads; /* 0: the physical cores this process may use */
-    uint64_t kv_bytes; /* memory for KV caches; 0: a quarter of the machine's, or most of what a device has free */
+    /* Memory for KV caches; 0: a quarter of the machine's or control group's, at most half of what is free; or most of what a
+     * device has free. */
+    uint64_t kv_bytes;
     uint32_t max_queue; /* submitted requests that may wait; 0: no limit. Further ones: CDZ_E_LIMIT */
     uint32_t max_running;       /* requests decoded together; 0: 256 */
     const char *const *plugins; /* extra plugin files and package folders; naming them is your consent */
@@ -91,14 +93,27 @@ typedef struct cdz_options {
      * pages from all nodes in turns; "off". NULL: what a pipeline that is loaded before the first model asks for, else off.
      * docs/performance.md */
     const char *numa;
-    /* Which rows go into a pass first when not all fit: "fifo" or NULL: those that decode, so that running answers do not
-     * wait; "prefill_first": prompts, so that more requests decode together sooner. The names are transformers'. Answers do
-     * not depend on it. */
+    /* Whose turn it is: the id of a scheduler (cadenza/scheduler.h), which orders requests that wait and rows of a pass.
+     * "first_come", "fifo" or NULL: in the order in which they came, and running answers do not wait for prompts;
+     * "prefill_first": prompts before those, so that more requests decode together sooner; "fair_share": the tenant that was
+     * given least; "priority": the lowest cdz_request.priority, with ageing. Answers do not depend on it. docs/scheduling.md */
     const char *scheduler;
     /* "off": every sequence has KV blocks of its own: what begins alike (rows of one prompt, beams, forks, a conversation and
      * its next question) is copied, not shared. The same answers in more memory and time. "on" or NULL. The name is
      * transformers' allow_block_sharing. */
     const char *block_sharing;
+    /* Limits of constraints on answers (docs/structured.md): bytes of a source, states that it is compiled to, milliseconds of
+     * compiling, and bytes of those that are kept compiled, of each model. 0: 16M, 4000000, 20000 and 256M. */
+    uint64_t grammar_max_bytes;
+    uint32_t grammar_max_states, grammar_max_ms;
+    uint64_t grammar_cache;
+    /* "off": a prompt does not find what earlier requests have computed of the same tokens. The same answers in more time.
+     * "on" or NULL: whole blocks of KV memory stay until it is needed, the ones used least recently going first.
+     * docs/embedding.md */
+    const char *prefix_cache;
+    /* Parameters of the scheduler, "name=value" each, n_scheduler_params of them; of two of one name the later counts. */
+    const char *const *scheduler_params;
+    uint32_t n_scheduler_params;
 } cdz_options;
 
 /* options may be NULL. */
@@ -115,6 +130,14 @@ char *cdz_profile_json(const cdz_runtime *runtime);
 /* The plugins that this runtime knows: a JSON list of objects with id, kind, version, summary, and parameters, which is a JSON
  * Schema. Free with cdz_free. */
 cdz_status cdz_plugins_json(cdz_runtime *runtime, char **json, cdz_error *err) CDZ_MUST_CHECK;
+
+/* Plugins of your own program: a processor or criterion (cadenza/processor.h, criterion.h) whose descriptor and functions lie
+ * in it, not in a file. Pipelines name it by its id, as a built-in one. The descriptor and all that it points to must stay
+ * until cdz_close. Its functions run on the thread that its header names, on that thread's own stack, not on a fibre's.
+ * CDZ_E_USAGE: another kind, or the id is taken. */
+typedef struct cdz_plugin_base cdz_plugin_base;
+cdz_status cdz_runtime_add_plugin(cdz_runtime *runtime, const cdz_plugin_base *plugin,
+                                  cdz_error *err) CDZ_MUST_CHECK;
 
 /* --- models ------------------------------------------------------------------------------------------- */
 
@@ -134,6 +157,31 @@ typedef struct cdz_model_options {
 cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder, const cdz_model_options *options,
                           cdz_model **out, cdz_error *err) CDZ_MUST_CHECK;
 void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; NULL is fine */
+
+/* A sequence that a function of yours is to read. This struct does not grow. */
+typedef struct cdz_function_row {
+    const int32_t *ids; /* (n_ids) all of it, without what attention_mask hides */
+    uint32_t n_ids;
+    uint32_t n_scores; /* 1 to n_ids: the scores after each of the last n_scores ids are wanted */
+    float *const *scores; /* (n_scores) of n_vocab each, to be written */
+} cdz_function_row;
+typedef struct cdz_function_model {
+    uint32_t size;
+    uint32_t n_vocab; /* scores of a row */
+    uint32_t context; /* positions that it was trained for; 0: no limit */
+    /* [engine thread] One pass: writes the scores of all these rows, which may be of several requests; what `rows` points to is
+     * valid until it returns. A sequence that goes on comes again with its new ids behind. On failure the requests that wait
+     * for the pass end with that status and sentence; others go on. Call no function of this library that waits. */
+    cdz_status (*forward)(void *user, const cdz_function_row *rows, uint32_t n, cdz_error *err);
+    void *user;
+    const char *tokenizer;         /* a model folder with tokenizer.json; NULL: prompts are ids */
+    const char *generation_config; /* its generation parameters, a JSON object; NULL: none */
+} cdz_function_model;
+/* A model whose passes are a function of your program, for example a model of another library: strategies, processors, drafts
+ * and results are this library's. It has scores alone, no hidden states or attentions (CDZ_E_UNSUPPORTED). The function may
+ * be called until cdz_model_close and every request of the model have ended. On a runtime that computes on the CPU. */
+cdz_status cdz_model_of_function(cdz_runtime *runtime, const cdz_function_model *function,
+                                 cdz_model **out, cdz_error *err) CDZ_MUST_CHECK;
 uint32_t cdz_model_vocab_size(const cdz_model *model);
 uint32_t cdz_model_context(const cdz_model *model);     /* positions the model was trained for */
 uint32_t cdz_model_hidden_size(const cdz_model *model); /* floats of an embedding */
@@ -158,6 +206,10 @@ cdz_status cdz_apply_chat_template(const cdz_model *model, const char *json, siz
  * CDZ_E_NOT_FOUND: no token has this id. */
 cdz_status cdz_token_text(const cdz_model *model, int32_t id, char **text, size_t *len,
                           cdz_error *err) CDZ_MUST_CHECK;
+/* The bytes that a token adds in the middle of a text, of a part of a character too. A special token has none: *len is 0 then,
+ * as it is for an id without a token. *bytes is allocated, or NULL; free with cdz_free. */
+cdz_status cdz_token_bytes(const cdz_model *model, int32_t id, void **bytes, size_t *len,
+                           cdz_error *err) CDZ_MUST_CHECK;
 /* bos_token, eos_token, pad_token and unk_token with their ids ("bos_token_id"), vocab_size and chat_template as a JSON object;
  * what the tokenizer does not name is null. NULL: no tokenizer, or no memory. Free with cdz_free. */
 char *cdz_tokenizer_info_json(const cdz_model *model);
@@ -234,6 +286,12 @@ typedef struct cdz_event {
     uint32_t call;            /* 0: the request itself; then its "calls" */
     const cdz_result *result; /* CDZ_EVENT_DONE: borrowed; use cdz_wait to own it */
     const char *name;         /* cdz_request.name, or NULL; valid while the request is known */
+    /* With cdz_request.stream_logprobs: (n_ids) log-probabilities of the ids under the model's own logits, NAN where the decode
+     * loop kept none; and (n_ids, n_leaders) the likeliest ids there, best first, -1 where they are not known. Else NULL. */
+    const float *logprobs;
+    const int32_t *leaders;
+    const float *leader_logprobs;
+    uint32_t n_leaders;
 } cdz_event;
 
 /* Which text events carry. All three together give the text of transformers' TextStreamer. */
@@ -253,8 +311,9 @@ typedef struct cdz_request {
     const char *prompt; /* text */
     const int32_t *ids; /* n_ids token ids */
     uint32_t n_ids;
-    const char *
-        json; /* a request document: prompt, prompt_ids, attention_mask, kwargs, seed, assistant, record */
+    /* A request document: prompt, prompt_ids, attention_mask, kwargs, sections, seed, assistant, record. A parameter of one plugin of
+     * the pipeline is "kwargs": {"section.name": value}, or "sections": {"section": {"name": value}}. docs/requests.md */
+    const char *json;
     cdz_model *assistant; /* draft model, for strategies that use one; NULL: none */
     double timeout_s; /* 0: none. After it the request ends with CDZ_E_DEADLINE and the tokens it has */
     /* [engine thread] Called for every event; NULL: events wait for cdz_poll only if `poll` is set. */
@@ -275,7 +334,26 @@ typedef struct cdz_request {
      * taken: CDZ_E_USAGE. cdz_find_request finds it; events and results carry it. */
     const char *name;
     uint32_t stream; /* cdz_stream_flags; 0: new text only, whole characters as soon as they are complete */
+    /* Only requests with the same text find what this one has computed, and only theirs is found by it; so that nobody learns
+     * from the time of an answer what others have asked. NULL: no text. Any length, copied. */
+    const char *cache_salt;
+    /* Events carry log-probabilities of their ids, and of the stream_leaders (at most CDZ_MOST_LEADERS) likeliest in each place. */
+    bool stream_logprobs;
+    uint32_t stream_leaders;
+    /* For plugins that ask (ext/trace.h), copied; NULL: none. Your own id of the request, which others may have too, and W3C
+     * trace context. */
+    const char *request_id, *traceparent;
+    /* To the scheduler (cdz_options.scheduler): lower first. Other than 0 is CDZ_E_UNSUPPORTED unless it has priorities. */
+    int64_t priority;
+    /* To the scheduler: a number of your choice for whose request this is, so that it can share fairly; 0: nobody's. */
+    uint64_t tenant;
 } cdz_request;
+enum { CDZ_MOST_LEADERS = 1000 };
+
+/* Does the scheduler go by cdz_request.priority? */
+bool cdz_scheduler_has_priorities(const cdz_runtime *runtime);
+/* Its id; NULL: the runtime found none, and requests have their turns in the order in which they came. */
+const char *cdz_scheduler_id(const cdz_runtime *runtime);
 
 /* Checks and queues a request. Everything the struct points to is copied, models and pipeline are kept alive. */
 cdz_status cdz_submit(cdz_runtime *runtime, const cdz_request *request, uint64_t *id,
@@ -322,15 +400,25 @@ cdz_status cdz_join(cdz_runtime *runtime, double timeout_s, cdz_error *err) CDZ_
 /* From now on cdz_submit is refused (CDZ_E_STATE); submitted requests run to their end. block: returns when all have ended. */
 void cdz_drain(cdz_runtime *runtime, bool block);
 
+enum { CDZ_STATS_PASSES = 16 };
 typedef struct cdz_stats {
     uint32_t size;
     uint32_t n_pending, n_running;              /* requests now */
     uint64_t n_finished, n_cancelled, n_failed; /* requests that have ended, so far */
     uint64_t n_prompt_tokens, n_new_tokens; /* of those: prompt positions computed, tokens written */
-    uint64_t n_reused_tokens;               /* of those: prompt positions found in a KV state */
-    uint64_t n_passes, n_pass_rows;         /* so far: passes through models, positions in them */
+    uint64_t n_reused_tokens;       /* of those: prompt positions that need not be computed */
+    uint64_t n_passes, n_pass_rows; /* so far: passes through models, positions in them */
     uint64_t kv_blocks_used,
         kv_blocks_peak; /* of all models, CDZ_KV_BLOCK_POSITIONS positions each */
+    /* Positions of prompts that were looked for among those of earlier requests, and found, so far; sequences that could
+     * not be, as with embeddings or a mask; blocks that are kept to be found, and that were given away. */
+    uint64_t n_prefix_queries, n_prefix_hits, n_prefix_refused, kv_blocks_cached, kv_blocks_evicted;
+    uint64_t n_preemptions; /* so far: times that a request gave its blocks to an older one, to compute them again */
+    uint64_t kv_bytes_held,
+        kv_bytes_limit; /* now: KV memory that requests hold or were promised, of how much there is */
+    uint64_t n_drafted, n_accepted; /* so far: tokens that drafters proposed, and that were right */
+    /* So far: passes of at most 1, 2, 4, ... positions, and of more than those before; the last of all larger ones. */
+    uint64_t n_passes_to[CDZ_STATS_PASSES];
 } cdz_stats;
 enum { CDZ_KV_BLOCK_POSITIONS = 32 };
 /* Counters as of the engine's last step. You set out->size; memory past that size is not written. */
@@ -360,6 +448,14 @@ const char *cdz_result_finish_reason(const cdz_result *result,
                                      uint32_t row); /* "stop", "length", "time", ... */
 /* The size of the model's context, if a row ended ("length") because the context was full; 0: none did. `--json` warns of it. */
 uint32_t cdz_result_context_full(const cdz_result *result);
+/* Positions of the prompts that were not computed, since an earlier request had. */
+uint32_t cdz_result_reused_tokens(const cdz_result *result);
+/* How long it waited for its turn, read its prompt, and wrote: seconds. You set out->size; memory past it is not written. */
+typedef struct cdz_times {
+    uint32_t size;
+    double queued_s, prefill_s, decode_s;
+} cdz_times;
+void cdz_result_times(const cdz_result *result, cdz_times *out);
 /* Results of the document's "calls", in order; borrowed as well. The status of the request is that of the last one. */
 uint32_t cdz_result_calls(const cdz_result *result);
 const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
@@ -402,6 +498,18 @@ uint32_t cdz_result_top_scores(const cdz_result *result, uint32_t row, uint32_t 
 /* The same for a request in mode "score": the likeliest tokens at a position of cdz_result_sequence after the ids before it. */
 uint32_t cdz_result_prompt_top_logprobs(const cdz_result *result, uint32_t row, uint32_t place,
                                         const int32_t **ids, const float **logprobs);
+/* A tensor of a result, row-major, where the result has it: valid until cdz_result_free. This struct does not grow. */
+typedef struct cdz_result_tensor {
+    const char *name; /* as cdz_result_save names it: "logits/0", "beam_indices", "results/votes" */
+    char type[8];     /* "f32", "i32", "i64", "bool", or "json": text of shape[0] bytes */
+    uint32_t n_dims;
+    uint64_t shape[8];
+    const void *data;
+} cdz_result_tensor;
+/* What cdz_result_save writes, without `sequences` and what output_scores_top keeps, which have functions of their own:
+ * *tensors is allocated, *n long; free with cdz_free, the names with it. Later "calls" are not in it: cdz_result_call. */
+cdz_status cdz_result_tensors(const cdz_result *result, cdz_result_tensor **tensors, size_t *n,
+                              cdz_error *err) CDZ_MUST_CHECK;
 /* The sequences, and scores, logits, attentions and hidden states of every step (output_scores and the like), as tensors
  * named "logits/0", "attentions/0/2": kind, step, layer. path: a .safetensors file, or a folder
  * (which is made if its name ends in '/') for one .npy file per tensor, "attentions.0.2.npy". */
@@ -422,6 +530,32 @@ void cdz_generator_free(cdz_generator *generator); /* NULL is fine */
  * torch.multinomial. CDZ_E_INPUT: the logits hold nan or inf, or no token is left to draw. */
 cdz_status cdz_sample(cdz_generator *generator, const float *logits, size_t n, double temperature,
                       size_t top_k, double top_p, int32_t *token, cdz_error *err) CDZ_MUST_CHECK;
+
+/* Processors and criteria of a pipeline, for rows and scores that a loop of your own makes. They run on the engine's thread, as
+ * their headers say; each call waits for it, and may come from any thread but that one: not from a callback. */
+typedef struct cdz_rules cdz_rules;
+typedef struct cdz_rules_options {
+    uint32_t size;
+    uint32_t n_vocab; /* scores of a row; ignored with a model */
+    cdz_model *model; /* whose vocabulary, tokenizer and generation parameters plugins see; NULL: none */
+    const char *kwargs; /* generation parameters, a JSON object, as in a request document; NULL: none */
+} cdz_rules_options;
+
+/* The pipeline's strategy is not run. `chain` in its file names processors alone, without those of its profile.
+ * CDZ_E_UNSUPPORTED: a processor needs passes of a model besides (guidance_scale). */
+cdz_status cdz_rules_open(cdz_runtime *runtime, cdz_pipeline *pipeline,
+                          const cdz_rules_options *options, cdz_rules **out,
+                          cdz_error *err) CDZ_MUST_CHECK;
+/* Edits scores, (n_rows, n_vocab), by ids, (n_rows, len). The rows of the first call are the prompts. As long as rows begin with
+ * them and are longer they belong to one request: what processors know of a row follows its ids, whether tokens were added,
+ * taken back, or rows changed places. Other rows, or the prompts alone, begin the next request. */
+cdz_status cdz_rules_process(cdz_rules *rules, const int32_t *ids, uint32_t n_rows, uint32_t len,
+                             float *scores, cdz_error *err) CDZ_MUST_CHECK;
+/* done[r]: some criterion says that row r ends with its newest token. Called without cdz_rules_process before, the newest tokens
+ * are no prompt's. */
+cdz_status cdz_rules_test(cdz_rules *rules, const int32_t *ids, uint32_t n_rows, uint32_t len,
+                          bool *done, cdz_error *err) CDZ_MUST_CHECK;
+void cdz_rules_free(cdz_rules *rules); /* before the runtime; NULL is fine */
 
 /* --- generation configs ----------------------------------------------------------------------------------- */
 

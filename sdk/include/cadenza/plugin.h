@@ -14,18 +14,20 @@
  * Stack. [engine] calls may run on a fibre whose stack has 256 KiB: take rows of scores and other large memory from
  * cdz_scratch or cdz_alloc, not from local variables. A stack overflow ends the process; `cadenza` names the plugin first.
  * Ownership. Pointers that a call gets are borrowed until the call returns, unless its comment says otherwise.
- * Errors. Return a cdz_status; before returning one that is not CDZ_OK, give the reason: return cdz_fail(step, ...).
+ * Errors. Return a cdz_status; before returning one that is not CDZ_OK, give the reason: return cdz_fail(step, ...). No
+ * exception of C++ and no panic of another language may leave a function: the host's frames cannot unwind, and the process ends.
  * Versions. A host of ABI 1.n loads plugins built for 1.0 to 1.n. A later minor or another major version is refused with
  * one sentence. Within a major version, functions and fields are only appended, to structs that begin with
  * their size (or with cdz_plugin_base), and the host looks at the size before it reads or fills appended fields. All
  * other structs keep their size. Undefined bits must be zero. Extensions under ext/ whose id ends in "/1" are
- * part of this promise; schedulers, backends and draft extensions ("cadenza.draft.*") are not. */
+ * part of this promise; backends and draft extensions ("cadenza.draft.*") are not. */
 #ifndef CADENZA_PLUGIN_H
 #define CADENZA_PLUGIN_H
 
 #include "base.h"
 
 #ifdef __cplusplus
+#include <type_traits>
 extern "C" {
 #endif
 
@@ -47,7 +49,9 @@ typedef struct cdz_plugin_base cdz_plugin_base;
  *         CDZ_INT(fading, window, 64, 1, 65536, "tokens to look back over"),
  *     };
  * A field of another C type does not compile. Values are checked before you see them: a value that is out of range, of
- * the wrong type or not a number is an error for the user, with file and line. */
+ * the wrong type or not a number is an error for the user, with file and line.
+ *
+ * In C++ the same macros are for C++20, whose designated initialisers the descriptors need. */
 
 typedef enum cdz_param_type {
     CDZ_T_BOOL = 1,     /* bool */
@@ -154,6 +158,16 @@ typedef struct cdz_param {
     const char *text;     /* default of a string (may be NULL); for words "a|b|c" */
 } cdz_param;
 
+#ifdef __cplusplus
+#define CDZ_FIELD_(T, F, ctype)                                                                    \
+    (uint32_t)(offsetof(T, F) +                                                                    \
+               0 * sizeof(std::enable_if<std::is_same<decltype(T::F), ctype>::value, char>::type))
+#define CDZ_PARAM_(T, F, ctype, kind_, flags_, def_, min_, max_, text_, help_)                     \
+    {                                                                                              \
+#F, help_, CDZ_FIELD_(T, F, ctype), (uint16_t)(kind_), (uint16_t)(flags_), (double)(def_), \
+            (double)(min_), (double)(max_), text_                                                  \
+    }
+#else
 #define CDZ_FIELD_(T, F, ctype)                                                                    \
     (uint32_t)(offsetof(T, F) + 0 * sizeof(_Generic(((T *)0)->F, ctype : 1)))
 #define CDZ_PARAM_(T, F, ctype, kind_, flags_, def_, min_, max_, text_, help_)                     \
@@ -161,6 +175,7 @@ typedef struct cdz_param {
         .name = #F, .help = help_, .offset = CDZ_FIELD_(T, F, ctype), .type = kind_,               \
         .flags = flags_, .def = def_, .min = min_, .max = max_, .text = text_                      \
     }
+#endif
 #define CDZ_NO_LIMIT                1.7976931348623157e308
 #define CDZ_BOOL(T, F, def_, help_) CDZ_PARAM_(T, F, bool, CDZ_T_BOOL, 0, def_, 0, 1, NULL, help_)
 #define CDZ_INT(T, F, def_, min_, max_, help_)                                                     \
@@ -205,6 +220,7 @@ typedef enum cdz_kind {
     CDZ_KIND_DRAFTER = 4,   /* drafter.h */
     CDZ_KIND_OBSERVER = 5,  /* observer.h */
     CDZ_KIND_LOADER = 6,    /* loader.h */
+    CDZ_KIND_SCHEDULER = 7, /* scheduler.h */
 } cdz_kind;
 
 /* What all kinds begin with. Constant data, alive as long as the plugin is loaded. */
@@ -250,6 +266,12 @@ typedef struct cdz_request_info {
     double start_s;         /* monotonic seconds when the request began, before prefill */
 } cdz_request_info;
 
+/* Which of the request's prompts, from 0, a row continues: prompts[cdz_prompt_of(step->request, step->row_index[r])]. */
+static inline uint32_t cdz_prompt_of(const cdz_request_info *request, uint32_t row)
+{
+    return request->n_prompts ? row / (request->n_rows / request->n_prompts) : 0;
+}
+
 struct cdz_step {
     uint32_t size;
     uint32_t n_rows;    /* rows of this call */
@@ -294,7 +316,8 @@ struct cdz_host {
      * adds to what this call already took. */
     void *(*scratch)(const cdz_step *step, size_t bytes);
     /* [any; from begin on] A resolved generation parameter by transformers' name; out has the C type of `type`.
-     * CDZ_E_NOT_FOUND: none, or of another type. decoder_attention_mask is a BOOL: was one given? */
+     * CDZ_E_NOT_FOUND: none, or of another type. decoder_attention_mask is a BOOL: was one given? type 0 asks for the name
+     * alone: CDZ_OK if there is such a parameter; else out, a const char **, gets the nearest name or NULL. */
     cdz_status (*config)(const cdz_step *step, const char *name, cdz_param_type type, void *out);
     /* [any] Four random words for (request seed, this plugin, row, position). They do not depend on other draws. */
     void (*noise)(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4]);
@@ -352,16 +375,16 @@ extern CDZ_EXPORT const cdz_entry cdz_plugin;
 
 #define CDZ_EXPORT_PLUGINS_AS(flags_, needs_, ...)                                                 \
     static const cdz_plugin_base *const cdz_exported_[] = {__VA_ARGS__};                           \
-    CDZ_EXPORT const cdz_entry cdz_plugin = {                                                      \
-        .magic = CDZ_ENTRY_MAGIC,                                                                  \
-        .size = sizeof(cdz_entry),                                                                 \
-        .abi_major = CDZ_ABI_MAJOR,                                                                \
-        .abi_minor = CDZ_ABI_MINOR,                                                                \
-        .flags = flags_,                                                                           \
-        .fingerprint = CDZ_FINGERPRINT,                                                            \
-        .plugins = cdz_exported_,                                                                  \
-        .n_plugins = (uint32_t)(sizeof cdz_exported_ / sizeof cdz_exported_[0]),                   \
-        .needs = needs_};
+    const cdz_entry cdz_plugin = {.magic = CDZ_ENTRY_MAGIC,                                        \
+                                  .size = sizeof(cdz_entry),                                       \
+                                  .abi_major = CDZ_ABI_MAJOR,                                      \
+                                  .abi_minor = CDZ_ABI_MINOR,                                      \
+                                  .flags = flags_,                                                 \
+                                  .fingerprint = CDZ_FINGERPRINT,                                  \
+                                  .plugins = cdz_exported_,                                        \
+                                  .n_plugins =                                                     \
+                                      (uint32_t)(sizeof cdz_exported_ / sizeof cdz_exported_[0]),  \
+                                  .needs = needs_};
 #define CDZ_EXPORT_PLUGINS(...) CDZ_EXPORT_PLUGINS_AS(0, NULL, __VA_ARGS__)
 
 #ifdef __cplusplus

@@ -244,6 +244,12 @@ typedef struct cdz_decoder_api {
     /* process, record of the scores, softmax, multinomial in one: the same tokens, records and draws as these four. The
      * contents of the rows are undefined afterwards, so that the host need not write scores that nobody reads. */
     cdz_status (*draw_rows)(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens);
+
+    /* -- hidden states again ----------------------------------------------------------------------------------- */
+    /* What the target would say if these n hidden states left it where they are (logit lens): its final norm, its head, and
+     * what else it does to scores. Of layer l of keep_hidden, below the last, these are the scores of seq_new_exit(l), to the bit;
+     * the last has the norm already: head. Scores (n, n_vocab) are valid until the next call of lens or head. */
+    cdz_status (*lens)(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -382,6 +388,8 @@ CDZ_VERB_(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_fac
 CDZ_VERB_(cdz_status, draw_rows, (cdz_decoder * dec, cdz_scores *scores, int32_t *tokens),
           (dec, scores, tokens))
 CDZ_VERB_(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
+CDZ_VERB_(cdz_status, lens, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
+          (dec, hidden, n, out))
 #undef CDZ_VERB_
 
 static inline void cdz_seq_free(cdz_decoder *dec, cdz_seq *seq)

@@ -24,69 +24,19 @@ includes() {
     done
 }
 
-# Our own structs and enums in preprocessed text, as statements that print them.
-statements() {
-    awk '
-    { text = text $0 "\n" }
-    function fields(name, body,    n, i, part, k, m, piece, declared) {
-        printf "    LAYOUT_STRUCT(%s);\n", name
-        gsub(/__attribute__ *\(\([^;]*\)\)/, "", body)
-        n = split(body, part, ";")
-        for (i = 1; i <= n; i++) {
-            gsub(/\[[^]]*\]/, "", part[i])
-            if (match(part[i], /\( *\* *(const *)?[a-z_0-9]+ *\)/)) {
-                declared = substr(part[i], RSTART + 1, RLENGTH - 2)
-                gsub(/const/, "", declared)
-                gsub(/[ *]/, "", declared)
-                printf "    LAYOUT_FIELD(%s, %s);\n", name, declared
-                continue
-            }
-            m = split(part[i], piece, ",")
-            for (k = 1; k <= m; k++)
-                if (match(piece[k], /[A-Za-z_0-9]+[ \n]*$/)) {
-                    declared = substr(piece[k], RSTART, RLENGTH)
-                    gsub(/[ \n]/, "", declared)
-                    printf "    LAYOUT_FIELD(%s, %s);\n", name, declared
-                }
-        }
-    }
-    function values(body,    n, i, part) {
-        n = split(body, part, ",")
-        for (i = 1; i <= n; i++) {
-            sub(/=.*/, "", part[i])
-            gsub(/[ \n]/, "", part[i])
-            if (part[i] != "") printf "    LAYOUT_VALUE(%s);\n", part[i]
-        }
-    }
-    END {
-        while (match(text, /(struct|enum)[ \n]+cdz_[a-z_0-9]+[ \n]*\{/)) {
-            head = substr(text, RSTART, RLENGTH)
-            text = substr(text, RSTART + RLENGTH)
-            end = index(text, "}")
-            body = substr(text, 1, end - 1)
-            text = substr(text, end + 1)
-            kind = head ~ /^struct/ ? "struct" : "enum"
-            sub(/^(struct|enum)[ \n]+/, "", head)
-            sub(/[ \n]*\{$/, "", head)
-            if (kind == "struct") fields(head, body)
-            else values(body)
-        }
-    }'
-}
-
-includes > "$work/all.c"
-"$cc" -std=c17 -E -P -I"$sdk" "$work/all.c" > "$work/all.i"
+# The names are read in the headers by the tool that makes the host's table.
+python3 "$here/../../../tools/make_abi_table.py" "$work/table.inc"
 {
     includes
     cat <<'EOF'
 #include <stdio.h>
-#define LAYOUT_STRUCT(T)   printf("struct %s %zu\n", #T, sizeof(struct T))
-#define LAYOUT_FIELD(T, F) printf("  %s.%s at %zu, %zu\n", #T, #F, offsetof(struct T, F), sizeof(((struct T *)0)->F))
-#define LAYOUT_VALUE(V)    printf("%s = %lld\n", #V, (long long)(V))
+#define ABI_STRUCT(T)     printf("struct %s %zu\n", #T, sizeof(struct T))
+#define ABI_FIELD(T, F, D) printf("  %s.%s at %zu, %zu\n", #T, #F, offsetof(struct T, F), sizeof(((struct T *)0)->F))
+#define ABI_VALUE(V)      printf("%s = %lld\n", #V, (long long)(V))
 int main(void)
 {
 EOF
-    statements < "$work/all.i"
+    sed '/^ABI_ENUM/d; s/^ABI.*/    &;/' "$work/table.inc"
     printf '    return 0;\n}\n'
 } > "$work/layout.c"
 "$cc" -std=c17 -I"$sdk" "$work/layout.c" -o "$work/layout"

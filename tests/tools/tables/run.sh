@@ -26,6 +26,11 @@ for name in unicode_tables text_tables; do
     same host/token/tables/$name.c "$work/$name.c"
 done
 
+if ! command -v python3 >/dev/null; then skip abi_table "there is no python3"; else
+    python3 tools/make_abi_table.py "$work/abi_table.inc"
+    same host/describe/abi_table.inc "$work/abi_table.inc"
+fi
+
 # Laid out by clang-format, which may break its lines; the characters are the tool's. Python's own Unicode is the source.
 if ! command -v python3 >/dev/null; then skip case_table "there is no python3"; else
     tr -d ' \n' <host/template/case_table.inc >"$work/kept"

@@ -14,62 +14,8 @@
 
 #include <cmocka.h>
 
-#include "base/sanitized.h"
 #include "cadenza/cadenza.h"
-
-#if CDZ_WITH_OWN_HEAP || !defined(__GLIBC__)
-static const bool taken = true;
-#else
-#define OWN_MALLOC 1
-static const bool taken = false;
-#endif
-static atomic_long n_asked, refused_at = -1, n_held;
-static atomic_bool ever_after; /* everything from refused_at on is refused, not that one alone */
-
-#ifdef OWN_MALLOC
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t n, size_t bytes);
-void *__libc_realloc(void *old, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
-void __libc_free(void *memory);
-
-static bool refuse(void)
-{
-    const long n = atomic_fetch_add(&n_asked, 1), at = atomic_load(&refused_at);
-    return at >= 0 && (n == at || (atomic_load(&ever_after) && n > at));
-}
-
-static void *held(void *memory)
-{
-    if (memory) atomic_fetch_add(&n_held, 1);
-    return memory;
-}
-
-void *malloc(size_t bytes)
-{
-    return refuse() ? NULL : held(__libc_malloc(bytes));
-}
-void *calloc(size_t n, size_t bytes)
-{
-    return refuse() ? NULL : held(__libc_calloc(n, bytes));
-}
-void *realloc(void *old, size_t bytes)
-{
-    if (bytes && refuse()) return NULL;
-    void *memory = __libc_realloc(old, bytes);
-    if (old && !bytes) atomic_fetch_sub(&n_held, 1);
-    return old ? memory : held(memory);
-}
-void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    return refuse() ? NULL : held(__libc_memalign(alignment, bytes));
-}
-void free(void *memory)
-{
-    if (memory) atomic_fetch_sub(&n_held, 1);
-    __libc_free(memory);
-}
-#endif
+#include "support/refused_memory.h"
 
 /* --- scenarios -------------------------------------------------------------------------------------------------- */
 
@@ -133,6 +79,7 @@ typedef struct answer {
     cdz_error err;
     uint32_t n;
     int32_t ids[MOST_IDS]; /* of row 0 */
+    char text[512];
 } answer;
 
 static void keep_answer(const cdz_result *result, answer *a)
@@ -140,6 +87,7 @@ static void keep_answer(const cdz_result *result, answer *a)
     const int32_t *ids = cdz_result_ids(result, 0, &a->n);
     assert_true(a->n <= MOST_IDS);
     memcpy(a->ids, ids, a->n * sizeof *ids);
+    snprintf(a->text, sizeof a->text, "%s", cdz_result_text(result, 0));
 }
 
 /* From opening a runtime to closing it. */
@@ -179,7 +127,8 @@ static long leaves(const scenario *s, long n, const answer *whole, bool *met)
     atomic_store(&refused_at, -1);
     if (status != CDZ_OK && (!*met || !a.err.text[0]))
         fail_msg("%s, allocation %ld refused: status %d, '%s'", s->name, n, (int)status, a.err.text);
-    if (status == CDZ_OK && (a.n != whole->n || memcmp(a.ids, whole->ids, a.n * sizeof *a.ids)))
+    if (status == CDZ_OK && (a.n != whole->n || strcmp(a.text, whole->text) != 0 ||
+                             memcmp(a.ids, whole->ids, a.n * sizeof *a.ids)))
         fail_msg("%s, allocation %ld refused: another answer", s->name, n);
     return atomic_load(&n_held) - before;
 }

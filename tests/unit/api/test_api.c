@@ -342,6 +342,17 @@ static const struct {
      "\"pipeline\" must be the path of an ini file", CDZ_E_USAGE},
     {"an unknown parameter", "{\"prompt\": \"a\", \"kwargs\": {\"temprature\": 1.0}}",
      "temperature", CDZ_E_USAGE},
+    {"sections that are a list", "{\"prompt\": \"a\", \"sections\": [1]}",
+     "\"sections\" must be an object, found an array", CDZ_E_USAGE},
+    {"a section that is a number", "{\"prompt\": \"a\", \"sections\": {\"top_k\": 7}}",
+     "sections.top_k must be an object, found an integer", CDZ_E_USAGE},
+    {"an unknown section", "{\"prompt\": \"a\", \"sections\": {\"topk\": {\"top_k\": 7}}}",
+     "request: topk.top_k: nothing in the pipeline is called 'topk': did you mean 'top_k'?",
+     CDZ_E_USAGE},
+    {"the same value in both",
+     "{\"prompt\": \"a\", \"kwargs\": {\"top_k.top_k\": 7}, "
+     "\"sections\": {\"top_k\": {\"top_k\": 7}}}",
+     "request: top_k.top_k and top_k.top_k are the same parameter", CDZ_E_USAGE},
     {"a parameter out of range",
      "{\"prompt\": \"a\", \"kwargs\": {\"do_sample\": true, \"top_p\": -1.0}}", "top_p",
      CDZ_E_USAGE},
@@ -447,6 +458,21 @@ static void tokens_have_texts(void **state)
     }
     assert_string_equal(joined, "a river");
     cdz_free(ids);
+    /* of half a character too */
+    void *bytes = NULL;
+    size_t told = 0;
+    must(cdz_tokenize(f->model, "\xF0\x9F\x98\x80", 4, false, &ids, &n, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        must(cdz_token_bytes(f->model, ids[i], &bytes, &len, &err), &err);
+        assert_true(told + len <= 4);
+        assert_memory_equal(bytes, &"\xF0\x9F\x98\x80"[told], len);
+        told += len;
+        cdz_free(bytes);
+    }
+    assert_int_equal(told, 4);
+    cdz_free(ids);
+    must(cdz_token_bytes(f->model, INT32_MAX, &bytes, &len, &err), &err);
+    assert_null(bytes);
     assert_int_equal(cdz_token_text(f->model, -1, &text, &len, &err), CDZ_E_NOT_FOUND);
     assert_int_equal(cdz_token_text(f->model, INT32_MAX, &text, &len, &err), CDZ_E_NOT_FOUND);
 }

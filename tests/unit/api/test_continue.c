@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "api/api.h"
+#include "support/generate_ids.h"
 #include "support/must.h"
 
 typedef struct fixture {
@@ -16,17 +17,29 @@ typedef struct fixture {
     cdz_model *model, *other;
 } fixture;
 
-static int open_all(void **state)
+static int open_with(void **state, const char *prefix_cache)
 {
     fixture *f = calloc(1, sizeof *f);
     cdz_error err = {0};
     assert_non_null(f);
-    const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_bytes = 4 << 20};
+    const cdz_options options = {
+        .size = sizeof options, .n_threads = 2, .kv_bytes = 4 << 20, .prefix_cache = prefix_cache};
     must(cdz_open(&options, &f->rt, &err), &err);
     must(cdz_model_open(f->rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &f->model, &err), &err);
     must(cdz_model_open(f->rt, CADENZA_TEST_DATA "/golden/gpt2", NULL, &f->other, &err), &err);
     *state = f;
     return 0;
+}
+
+/* What a prompt reuses is to come from its past alone. */
+static int open_all(void **state)
+{
+    return open_with(state, "off");
+}
+
+static int open_listing(void **state)
+{
+    return open_with(state, NULL);
 }
 
 static int close_all(void **state)
@@ -46,30 +59,10 @@ static cdz_engine_stats stats_of(const fixture *f)
     return stats;
 }
 
-/* A document of one row of ids: prompt_ids and kwargs of text. */
-static char *document(const int32_t *ids, uint32_t n, const char *kwargs)
-{
-    cdz_buf out = {0};
-    cdz_buf_puts(&out, "{\"prompt_ids\": [");
-    for (uint32_t i = 0; i < n; i++) cdz_buf_printf(&out, "%s%d", i ? ", " : "", ids[i]);
-    cdz_buf_printf(&out,
-                   "], \"seed\": 3, \"kwargs\": {\"eos_token_id\": null, \"pad_token_id\": null%s}}",
-                   kwargs);
-    assert_false(out.failed);
-    return out.data;
-}
-
 static cdz_result *run(const fixture *f, const int32_t *ids, uint32_t n, const char *kwargs,
                        const cdz_result *past, bool keep)
 {
-    char *json = document(ids, n, kwargs);
-    cdz_request request = {
-        .size = sizeof request, .model = f->model, .json = json, .past = past, .keep_cache = keep};
-    cdz_result *result = NULL;
-    cdz_error err = {0};
-    must(cdz_generate(f->rt, &request, &result, &err), &err);
-    free(json);
-    return result;
+    return generate_ids(f->rt, f->model, ids, n, kwargs, past, keep);
 }
 
 enum { LEN = 70 };
@@ -178,7 +171,7 @@ static void a_chain_of_states_gives_everything_back(void **state)
     fill(ids, LEN);
     uint32_t n = LEN;
     for (int i = 0; i < TURNS; i++) {
-        turns[i] = run(f, ids, n, ", \"max_new_tokens\": 5", i ? turns[i - 1] : NULL, true);
+        turns[i] = run(f, ids, n, ", \"max_new_tokens\": 30", i ? turns[i - 1] : NULL, true);
         n = extend(turns[i], ids, 3);
         if (i % 3 == 1) {
             cdz_result_free(turns[i - 1]);
@@ -211,7 +204,7 @@ static void kept_memory_is_told(void **state)
     fill(ids, LEN);
     cdz_result *all[64], *result = NULL;
     uint32_t n = 0;
-    char *json = document(ids, LEN, ", \"max_new_tokens\": 3");
+    char *json = ids_document(ids, LEN, ", \"max_new_tokens\": 3");
     cdz_request request = {
         .size = sizeof request, .model = f.model, .json = json, .keep_cache = true};
     while (n < 64 && cdz_generate(f.rt, &request, &result, &err) == CDZ_OK) all[n++] = result;
@@ -448,6 +441,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_kept_state_is_not_computed_again, open_all, close_all),
         cmocka_unit_test_setup_teardown(other_prompts_share_their_beginning, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_chain_of_states_gives_everything_back, open_all,
+                                        close_all),
+        cmocka_unit_test_setup_teardown(a_chain_of_states_gives_everything_back, open_listing,
                                         close_all),
         cmocka_unit_test(kept_memory_is_told),
         cmocka_unit_test_setup_teardown(wrong_pasts_are_refused, open_all, close_all),

@@ -163,7 +163,7 @@ static cdz_status read_gguf(fixture *f, const char *path, cdz_error *err)
 static void try_text(const cdz_tokenizer *tok, const char *text)
 {
     cdz_encoding ids = {0};
-    cdz_pair_encoding pair;
+    cdz_encoding_pair pair;
     cdz_buf back = {0};
     cdz_error err = {0};
     const cdz_pair_options options = {.special = true, .pad = true, .pad_multiple = 8};
@@ -171,7 +171,7 @@ static void try_text(const cdz_tokenizer *tok, const char *text)
     if (cdz_tokenizer_encode(tok, NULL, text, strlen(text), flags, &ids, &err) == CDZ_OK)
         (void)cdz_tokenizer_decode(tok, ids.ids, ids.n, 0, &back, &err);
     if (cdz_tokenizer_encode_pair(tok, text, strlen(text), "ab", 2, &options, &pair, &err) == CDZ_OK)
-        cdz_pair_encoding_free(&pair);
+        cdz_encoding_pair_free(&pair);
     for (int32_t id = 0; id < 8; id++) (void)cdz_tokenizer_text_alone(tok, id, &back);
     cdz_buf_free(&back);
     cdz_encoding_free(&ids);

@@ -359,7 +359,7 @@ static void schedulers_say_who_is_first(void **state)
     cdz_error err = {0};
     const cdz_options wrong = {.size = sizeof wrong, .scheduler = "prefil_first"};
     assert_int_equal(cdz_open(&wrong, &rt, &err), CDZ_E_USAGE);
-    assert_non_null(strstr(err.text, "did you mean prefill_first?"));
+    assert_non_null(strstr(err.text, "did you mean 'prefill_first'?"));
 }
 
 /* --- block sharing ------------------------------------------------------------------------------------------------------ */
@@ -438,7 +438,8 @@ static void blocks_need_not_be_shared(void **state)
     cdz_error err = {0};
     const cdz_options wrong = {.size = sizeof wrong, .block_sharing = "of"};
     assert_int_equal(cdz_open(&wrong, &rt, &err), CDZ_E_USAGE);
-    assert_non_null(strstr(err.text, "block_sharing \"of\": expected on or off; did you mean"));
+    assert_non_null(
+        strstr(err.text, "block_sharing: there is no 'of', expected on or off: did you mean"));
 }
 
 int main(void)

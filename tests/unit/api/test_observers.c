@@ -35,6 +35,9 @@ static void keep_line(void *user, cdz_log_level level, const char *plugin, const
     h->n_warnings += level == CDZ_LOG_WARNING;
 }
 
+/* What the program says of its requests. */
+static const char *request_id, *traceparent;
+
 static cdz_status run(const char *ini, const char *json, bool draft, heard *h, cdz_error *err)
 {
     const cdz_options options = {.size = sizeof options,
@@ -60,7 +63,9 @@ static cdz_status run(const char *ini, const char *json, bool draft, heard *h, c
                                  .model = model,
                                  .assistant = assistant,
                                  .pipeline = pipeline,
-                                 .json = json};
+                                 .json = json,
+                                 .request_id = request_id,
+                                 .traceparent = traceparent};
     if (status == CDZ_OK) status = cdz_generate(runtime, &request, &result, err);
     h->n_rows = status == CDZ_OK ? cdz_result_rows(result) : 0;
     for (uint32_t r = 0; r < h->n_rows; r++) {
@@ -335,6 +340,49 @@ static void plugins_lines_arrive(void **state)
     free(h);
 }
 
+#define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+/* What the program calls the request, and its place in a trace: in Lua from begin to the end, and in C. */
+static void a_request_is_known(void **state)
+{
+    static const char ini[] =
+        "[pipeline]\nobservers = lua:talker.lua, org.cadenza.trace\n[generation]\nmax_new_tokens = 1\n";
+    (void)state;
+    write_script("talker.lua",
+                 "return cadenza.observer { id = 'test.talker', version = '1.0.0',\n"
+                 "  begin = function(ctx) print(ctx.request_id, ctx.traceparent) end,\n"
+                 "  finish = function(p, ctx) print(ctx.request_id, ctx.traceparent) end }\n");
+    heard *h = listen(ini, PROMPT, false);
+    assert_non_null(strstr(h->log, "test.talker: nil nil\n"));
+    assert_null(strstr(h->log, "request "));
+    free(h);
+    char mine[] = "first-7";
+    request_id = mine;
+    traceparent = PARENT;
+    h = listen(ini, PROMPT, false);
+    request_id = traceparent = NULL;
+    const char *first = strstr(h->log, "test.talker: first-7 " PARENT "\n");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, "test.talker: first-7 " PARENT "\n"));
+    assert_non_null(strstr(h->log, "org.cadenza.trace: request first-7, traceparent " PARENT "\n"));
+    free(h);
+}
+
+/* A processor's edits hang on its input alone. */
+static void a_processor_is_not_told(void **state)
+{
+    cdz_error err = {0};
+    heard *h = malloc(sizeof *h);
+    (void)state;
+    assert_non_null(h);
+    write_script("talker.lua", "return cadenza.processor { id = 'test.talker', version = '1.0.0',\n"
+                               "  apply = function(p, ids, row, ctx) print(ctx.request_id) end }\n");
+    assert_int_not_equal(run("[pipeline]\nprocessors = lua:talker.lua\n", PROMPT, false, h, &err),
+                         CDZ_OK);
+    assert_non_null(strstr(err.text, "request_id"));
+    free(h);
+}
+
 static int write_scripts(void **state)
 {
     (void)state;
@@ -359,12 +407,13 @@ int main(void)
         N_EVENTS = sizeof event_cases / sizeof event_cases[0],
         N_BREAKERS = sizeof breakers / sizeof breakers[0],
     };
-    struct CMUnitTest tests[N_EVENTS + N_BREAKERS + 5] = {
-        cmocka_unit_test(the_next_hears_on),    cmocka_unit_test(tokens_are_traced),
-        cmocka_unit_test(stages_are_traced),    cmocka_unit_test(wrong_ones_are_refused),
-        cmocka_unit_test(plugins_lines_arrive),
+    struct CMUnitTest tests[N_EVENTS + N_BREAKERS + 7] = {
+        cmocka_unit_test(the_next_hears_on),       cmocka_unit_test(tokens_are_traced),
+        cmocka_unit_test(stages_are_traced),       cmocka_unit_test(wrong_ones_are_refused),
+        cmocka_unit_test(plugins_lines_arrive),    cmocka_unit_test(a_request_is_known),
+        cmocka_unit_test(a_processor_is_not_told),
     };
-    size_t n = 5;
+    size_t n = 7;
     for (size_t i = 0; i < N_EVENTS; i++)
         tests[n++] = (struct CMUnitTest){.name = event_cases[i].name,
                                          .test_func = events_are_told,

@@ -155,7 +155,8 @@ typedef struct driver {
     void (*exchange)(const fixture *f);
     cdz_status status; /* of the reload */
     cdz_error err;
-    bool flushed; /* the thread was in another floating-point mode at a token */
+    const char *json; /* a request document in place of the ids */
+    bool flushed;     /* the thread was in another floating-point mode at a token */
 } driver;
 
 static void on_event(void *user, const cdz_event *event)
@@ -180,8 +181,9 @@ static cdz_result *run(driver *d)
     cdz_request request = {.size = sizeof request,
                            .model = d->f->model,
                            .pipeline = d->pipeline,
-                           .ids = prompt,
-                           .n_ids = 3,
+                           .ids = d->json ? NULL : prompt,
+                           .n_ids = d->json ? 0 : 3,
+                           .json = d->json,
                            .on_event = on_event,
                            .user = d};
     must(cdz_generate(d->f->rt, &request, &result, &err), &err);
@@ -345,6 +347,77 @@ static void test_scripts(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         try_exchange(*state, &cases[i], false);
+}
+
+/* --- values that a request sets on a plugin ------------------------------------------------------------------------ */
+
+/* Writes the token base, or base and `more`; base is 100 unless a request sets it. */
+static void put_based(const fixture *f, int more)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "return cadenza.processor { id = 'test.based', params = { base = {100, 0, 900, 'token'} "
+             "},\napply = function(p, ids, row) row:fill(-math.huge); row[p.base + %d] = 0 end }\n",
+             more);
+    put_text(f, "script.lua", text);
+}
+
+static void based_plus_one(const fixture *f)
+{
+    put_based(f, 1);
+}
+
+static void based_no_more(const fixture *f)
+{
+    put_text(f, "script.lua",
+             "return cadenza.processor { id = 'test.based', apply = function(p, ids, row)\n"
+             "  row:fill(-math.huge); row[500] = 0 end }\n");
+}
+
+/* A request's own values go over to the next version with it; if that lacks the parameter, the request stays. Those of one
+ * request are nobody else's. */
+static void test_values_of_a_request(void **state)
+{
+    static const struct {
+        const char *name, *json;
+        void (*exchange)(const fixture *f);
+        int32_t want[8], next;
+    } cases[] = {
+        {"by kwargs",
+         "{\"prompt_ids\": [5, 6, 7], \"kwargs\": {\"m.base\": 400}}",
+         based_plus_one,
+         {400, 400, 400, 401, 401, 401, 401, 401},
+         101},
+        {"by sections",
+         "{\"prompt_ids\": [5, 6, 7], \"sections\": {\"m\": {\"base\": 300}}}",
+         based_plus_one,
+         {300, 300, 300, 301, 301, 301, 301, 301},
+         101},
+        {"a parameter that is gone",
+         "{\"prompt_ids\": [5, 6, 7], \"sections\": {\"m\": {\"base\": 300}}}",
+         based_no_more,
+         {300, 300, 300, 300, 300, 300, 300, 300},
+         500},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const fixture *f = *state;
+        char ini[256];
+        put_based(f, 0);
+        snprintf(ini, sizeof ini, "[pipeline]\nprocessors = m\n[m]\nid = lua:script.lua\n%s",
+                 greedy_lines);
+        driver d = {.f = f,
+                    .pipeline = load(f, ini),
+                    .when = 3,
+                    .exchange = cases[i].exchange,
+                    .json = cases[i].json};
+        expect(cases[i].name, run(&d), cases[i].want, 8);
+        must(d.status, &d.err);
+        d.json = NULL;
+        int32_t next[8];
+        for (size_t k = 0; k < 8; k++) next[k] = cases[i].next;
+        expect(cases[i].name, run(&d), next, 8);
+        cdz_pipeline_free(d.pipeline);
+    }
 }
 
 /* --- strategies, and the request's mode ---------------------------------------------------------------------------- */
@@ -910,6 +983,7 @@ int main(void)
         cmocka_unit_test(test_native),
         cmocka_unit_test(test_hand_over_leaves_the_thread),
         cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_values_of_a_request),
         cmocka_unit_test(test_strategy),
         cmocka_unit_test(test_mode),
         cmocka_unit_test(test_loops),

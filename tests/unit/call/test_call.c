@@ -228,6 +228,22 @@ static const cdz_state_api state = {
 static const cdz_companion_api companion = {.size = sizeof companion,
                                             .describe = f_describe_companion};
 
+static cdz_status f_admit(const cdz_step *step, const cdz_contest *contest, cdz_lineup *turns)
+{
+    (void)contest, (void)turns;
+    return behave(step);
+}
+static cdz_status f_order(const cdz_step *step, const cdz_contest *contest, cdz_lineup *turns)
+{
+    (void)contest, (void)turns;
+    return behave(step);
+}
+static void f_ended(const cdz_step *step, const cdz_contender *request)
+{
+    (void)request;
+    (void)behave(step);
+}
+
 /* It has no step to fail or take memory with. */
 static const void *f_extension(const char *id)
 {
@@ -281,6 +297,15 @@ static const cdz_observer observer = {
 };
 static const cdz_loader loader = {
     .base = {CDZ_LOADER_BASE, COMMON}, .endings = "sick", .open = f_open, .close = f_close};
+static const cdz_scheduler scheduler = {
+    .base = {CDZ_SCHEDULER_BASE, COMMON},
+    .create = f_create,
+    .begin = f_begin,
+    .admit = f_admit,
+    .order = f_order,
+    .ended = f_ended,
+    .end = f_end,
+};
 
 /* --- the table --------------------------------------------------------------------------------------------------------- */
 
@@ -322,6 +347,13 @@ static const cdz_loader loader = {
 #define LOADER(X)                                                                                  \
     X(loader, open, CAN_FAIL, LOAD, cdz_call_open(c, &loader, step, NULL, NULL))                   \
     X(loader, close, CANNOT, ANY, (cdz_call_close(c, &loader, step, NULL), CDZ_OK))
+#define SCHEDULER(X)                                                                               \
+    X(scheduler, create, CAN_FAIL, LOAD, cdz_call_create(c, step))                                 \
+    X(scheduler, begin, CAN_FAIL, ENGINE, cdz_call_begin(c, step, &place))                         \
+    X(scheduler, admit, CAN_FAIL, ENGINE, cdz_call_admit(c, &scheduler, step, NULL, NULL))         \
+    X(scheduler, order, CAN_FAIL, ENGINE, cdz_call_order(c, &scheduler, step, NULL, NULL))         \
+    X(scheduler, ended, CANNOT, ENGINE, (cdz_call_ended(c, &scheduler, step, NULL), CDZ_OK))       \
+    X(scheduler, end, CANNOT, ENGINE, (cdz_call_end(c, step), CDZ_OK))
 #define PLUGIN(X)                                                                                  \
     X(processor, extension, NO_STEP, ANY,                                                          \
       (cdz_call_extension(c, &processor.base, CDZ_EXT_FORM), CDZ_OK))
@@ -348,6 +380,7 @@ WHOLE(cdz_strategy, create, STRATEGY, 0);
 WHOLE(cdz_drafter, create, DRAFTER, 0);
 WHOLE(cdz_observer, create, OBSERVER, 0);
 WHOLE(cdz_loader, open, LOADER, 0);
+WHOLE(cdz_scheduler, create, SCHEDULER, 0);
 WHOLE(cdz_plugin_base, extension, PLUGIN, sizeof(void *));
 WHOLE(cdz_form_api, describe, FORM, 0);
 WHOLE(cdz_phase_api, of, PHASE, 0);
@@ -392,6 +425,7 @@ STRATEGY(MAKE_K)
 DRAFTER(MAKE_K)
 OBSERVER(MAKE_K)
 LOADER(MAKE_K)
+SCHEDULER(MAKE_K)
 PLUGIN(MAKE_P)
 FORM(MAKE_F)
 PHASE(MAKE_H)
@@ -399,8 +433,8 @@ STATE(MAKE_S)
 COMPANION(MAKE_C)
 
 static const row rows[] = {PROCESSOR(ROW_K) CRITERION(ROW_K) STRATEGY(ROW_K) DRAFTER(ROW_K)
-                               OBSERVER(ROW_K) LOADER(ROW_K) PLUGIN(ROW_P) FORM(ROW_F) PHASE(ROW_H)
-                                   STATE(ROW_S) COMPANION(ROW_C)};
+                               OBSERVER(ROW_K) LOADER(ROW_K) SCHEDULER(ROW_K) PLUGIN(ROW_P)
+                                   FORM(ROW_F) PHASE(ROW_H) STATE(ROW_S) COMPANION(ROW_C)};
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* --- one call ------------------------------------------------------------------------------------------------------------ */
@@ -585,6 +619,7 @@ static void test_missing_functions(void **unused)
     static const cdz_observer deaf = {.base = {CDZ_OBSERVER_BASE, COMMON}};
     static const cdz_drafter brief = {.base = {CDZ_DRAFTER_BASE, COMMON}};
     static const cdz_processor plain = {.base = {CDZ_PROCESSOR_BASE, COMMON}, .apply = f_apply};
+    static const cdz_scheduler simple = {.base = {CDZ_SCHEDULER_BASE, COMMON}, .admit = f_admit};
     static const cdz_loader lasting = {.base = {CDZ_LOADER_BASE, COMMON}};
     cdz_call call = {0};
     cdz_step step = step_of(&deaf.base);
@@ -600,6 +635,9 @@ static void test_missing_functions(void **unused)
     assert_int_equal(cdz_call_judged(&call, &brief, NULL, &step, 0, 0, 0), CDZ_OK);
     step = step_of(&lasting.base);
     cdz_call_close(&call, &lasting, &step, NULL);
+    step = step_of(&simple.base);
+    assert_int_equal(cdz_call_order(&call, &simple, &step, NULL, NULL), CDZ_OK);
+    cdz_call_ended(&call, &simple, &step, NULL);
     step = step_of(&plain.base);
     assert_int_equal(cdz_call_create(&call, &step), CDZ_OK);
     assert_int_equal(cdz_call_begin(&call, &step, &shared), CDZ_OK);

@@ -177,6 +177,14 @@ static const struct {
     {"loader_leaks.so", "open-close", "bytes of the heap", false, true},
     {"loader_leaves_a_file_open.so", "open-leaves", "files are open", false, false},
     {"loader_trusts_memory.so", "no-memory", "through a NULL pointer", false, false},
+    {"scheduler_lists_twice.so", "runs", "requests twice", false, false},
+    {"scheduler_writes_requests.so", "runs",
+     "wrote the requests that it is shown, which are the host's", false, false},
+    {"scheduler_past_the_list.so", "runs", "past the end of the list", false, false},
+    {"scheduler_newest_first.so", "starves", "was overtaken by", false, false},
+    {"scheduler_own_count.so", "same-turns", "the same queue again", false, false},
+    {"scheduler_leaves_a_file_open.so", "environment", "files are open", false, false},
+    {"scheduler_trusts_memory.so", "out-of-memory", "through a NULL pointer", false, false},
     {"trusts_memory.so", "out-of-memory", "memory refused at call 1", false, false},
 };
 

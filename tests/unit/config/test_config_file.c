@@ -106,7 +106,7 @@ static void every_parameter_is_followed_or_refused(void **state)
         cdz_json_member member = {
             .key = all[i].name, .key_len = (uint32_t)strlen(all[i].name), .value = value};
         const struct cdz_config config = {.members = &member, .n = 1};
-        cdz_status status = cdz_config_resolve(&config, &arena, &res, &err);
+        cdz_status status = cdz_resolve_config(&config, &arena, &res, &err);
         if (status == CDZ_OK) status = cdz_generation_unsupported(&res, &err);
         if (!all[i].says ? status != CDZ_OK : status == CDZ_OK || !strstr(err.text, all[i].says))
             fail_msg("%s = %s: %d %s", all[i].name, all[i].value, (int)status, err.text);

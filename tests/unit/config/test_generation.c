@@ -326,9 +326,9 @@ static void model_files(void **state)
         cdz_json out;
         cdz_error err = {0};
         const char *file = model_cases[i].file, *config = model_cases[i].config;
-        assert_int_equal(cdz_model_generation(file ? json(&arena, file) : NULL,
-                                              config ? json(&arena, config) : NULL, &arena, &out,
-                                              &err),
+        assert_int_equal(cdz_generation_of_model(file ? json(&arena, file) : NULL,
+                                                 config ? json(&arena, config) : NULL, &arena, &out,
+                                                 &err),
                          CDZ_OK);
         cdz_json_write(&text, &out);
         squeeze(text.data);
@@ -355,7 +355,7 @@ static void sentences_name_config_json(void **state)
     cdz_json model;
     cdz_error err = {0};
     assert_int_equal(
-        cdz_model_generation(NULL, json(&arena, "{\"top_k\": \"x\"}"), &arena, &model, &err),
+        cdz_generation_of_model(NULL, json(&arena, "{\"top_k\": \"x\"}"), &arena, &model, &err),
         CDZ_OK);
     assert_int_equal(resolve_model(&res, &arena, &model, &err), CDZ_E_USAGE);
     assert_string_equal(err.text, "config.json: top_k = \"x\": must be an integer");
@@ -368,7 +368,7 @@ static void a_model_file_must_be_an_object(void **state)
     cdz_arena arena = {0};
     cdz_json out;
     cdz_error err = {0};
-    assert_int_equal(cdz_model_generation(json(&arena, "[1]"), NULL, &arena, &out, &err),
+    assert_int_equal(cdz_generation_of_model(json(&arena, "[1]"), NULL, &arena, &out, &err),
                      CDZ_E_INPUT);
     assert_string_equal(err.text, "generation_config.json: holds an array, expected an object");
     cdz_arena_free(&arena);

@@ -416,7 +416,7 @@ static void what_cannot_be_meant_is_refused(void **state)
          "request: phases.think.processors: only the pipeline file can set this; a request sets "
          "values of a phase"},
         {story, NULL, "{\"phases\": {\"think\": {\"top_q\": 3}}}",
-         "request: phases.think.top_q: no such key: did you mean 'top_k'?"},
+         "request: phases.think.top_q: no such key: did you mean 'top_p'?"},
         {story, NULL, "{\"phases\": {\"think\": {\"until\": {}}}}", NULL},
         {"", NULL, "{\"phases\": {\"think\": {}}}",
          "request: phases: the pipeline has no [phase:NAME] section"},

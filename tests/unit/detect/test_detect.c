@@ -120,16 +120,16 @@ static void detects(const char *config, const int32_t *ids, uint32_t n, int32_t 
     cdz_buf out = {0};
     cdz_error err = {0};
     static const int32_t end[] = {63};
-    cdz_detect_input in = {.z_threshold = 3.0,
-                           .n_vocab = 64,
-                           .bos = bos,
-                           .rows = &ids,
-                           .lens = &n,
-                           .n_rows = 1,
-                           .eos = {end, 1}};
+    cdz_detection_input in = {.z_threshold = 3.0,
+                              .n_vocab = 64,
+                              .bos = bos,
+                              .rows = &ids,
+                              .lens = &n,
+                              .n_rows = 1,
+                              .eos = {end, 1}};
     assert_int_equal(cdz_json_parse(config, strlen(config), "", NULL, &arena, &read, &err), CDZ_OK);
     assert_int_equal(cdz_watermark_read(&read, &arena, &in.watermark, &err), CDZ_OK);
-    cdz_status status = cdz_detect_write_json(&in, &out, &err);
+    cdz_status status = cdz_detection_write_json(&in, &out, &err);
     if (want) {
         if (status != CDZ_OK) fail_msg("%s", err.text);
         assert_string_equal(out.data, want);
@@ -192,12 +192,12 @@ static void positions_past_the_end_and_repeats_are_masked(void **state)
     static const int32_t end[] = {63};
     const int32_t *rows[] = {ids};
     const uint32_t n = 8;
-    cdz_detect_input in = {.n_vocab = 64, .bos = -1, .rows = rows, .lens = &n, .n_rows = 1};
+    cdz_detection_input in = {.n_vocab = 64, .bos = -1, .rows = rows, .lens = &n, .n_rows = 1};
     (void)state;
     in.eos = (cdz_ids){end, 1};
     assert_int_equal(cdz_json_parse(config, strlen(config), "", NULL, &arena, &read, &err), CDZ_OK);
     assert_int_equal(cdz_watermark_read(&read, &arena, &in.watermark, &err), CDZ_OK);
-    assert_int_equal(cdz_detect_write_json(&in, &out, &err), CDZ_OK);
+    assert_int_equal(cdz_detection_write_json(&in, &out, &err), CDZ_OK);
     assert_int_equal(cdz_json_parse(out.data, out.len, "", NULL, &arena, &answer, &err), CDZ_OK);
     const cdz_json *mask = &cdz_json_get(&answer, "mask")->items[0];
     /* contexts 1 2, 2 3, 3 1, 1 2 again, 2 4, then the end token stands in the window */

@@ -99,6 +99,76 @@ static void a_mask_is_what_every_token_tried_says(void **state)
     }
 }
 
+/* Free text, the marker, at most two newlines, the language; the first marker counts. */
+static void a_language_may_begin_behind_a_text(void **state)
+{
+    static const struct {
+        const char *text;
+        bool viable, accepts;
+    } cases[] = {
+        {"", true, false},
+        {"ab", true, false},
+        {"\xC3 \xFF", true, false},
+        {"aabaab", true, false},
+        {"aabaac", true, false},
+        {"x aabaac1", true, true},
+        {"aabaabaac12", true, true},
+        {"aabaac\n1", true, true},
+        {"aabaac\n\n1", true, true},
+        {"aabaac\n\n\n", false, false},
+        {"aabaac ", false, false},
+        {"aabaac1a", false, false},
+        {"12aabaacaabaac", false, false},
+    };
+    const cdz_grammar_options options = {.after = "aabaac"};
+    cdz_grammar *g;
+    (void)state;
+    assert_int_equal(cdz_grammar_from_regex("[0-9]+", 6, &options, &g, NULL), CDZ_OK);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const uint32_t at =
+            cdz_grammar_feed(g, cdz_grammar_start(g), cases[i].text, strlen(cases[i].text));
+        if ((at != 0) != cases[i].viable || cdz_grammar_accepts(g, at) != cases[i].accepts)
+            fail_msg("'%s'", cases[i].text);
+    }
+    check_walks(g);
+}
+
+static void members_are_drawn(void **state)
+{
+    uint64_t draws = 7;
+    (void)state;
+    for (size_t i = 0; i < COUNT(regexes); i++)
+        for (int k = 0; k < 20; k++) {
+            cdz_grammar *g;
+            cdz_buf text = {0};
+            assert_int_equal(cdz_grammar_from_regex(regexes[i], strlen(regexes[i]), NULL, &g, NULL),
+                             CDZ_OK);
+            assert_int_equal(cdz_grammar_sample(g, &draws, &text, NULL), CDZ_OK);
+            assert_true(cdz_grammar_accepts(
+                g, cdz_grammar_feed(g, cdz_grammar_start(g), text.data, text.len)));
+            cdz_buf_free(&text);
+            cdz_grammar_free(g);
+        }
+}
+
+/* Its walk never comes to an end by itself: the shortest way does. */
+static void a_member_ends(void **state)
+{
+    static const char deep[] = "root ::= \"[\" root root \"]\" | \"(\" root \")\" | \"end\"";
+    uint64_t draws = 1;
+    (void)state;
+    for (int k = 0; k < 20; k++) {
+        cdz_grammar *g;
+        cdz_buf text = {0};
+        assert_int_equal(cdz_grammar_from_gbnf(deep, sizeof deep - 1, NULL, &g, NULL), CDZ_OK);
+        assert_int_equal(cdz_grammar_sample(g, &draws, &text, NULL), CDZ_OK);
+        assert_true(
+            cdz_grammar_accepts(g, cdz_grammar_feed(g, cdz_grammar_start(g), text.data, text.len)));
+        cdz_buf_free(&text);
+        cdz_grammar_free(g);
+    }
+}
+
 static const char *const gbnfs[] = {
     "root ::= pal\npal ::= \"a\" pal \"a\" | \"b\" pal \"b\" | \"0\"?",
     "root ::= root \"a\" | root \"b\" | [01]",
@@ -109,6 +179,8 @@ static const char *const gbnfs[] = {
 };
 
 static const char *const larks[] = {
+    "start: (T c)* T\nT: ~/(?s:.)*\\[a(?s:.)*/\nc: \"[a\" %json {\"enum\": [\"b\", 10]} \"]\"",
+    "start: ~/[ab]*/ | \"a\"",
     "start: e\ne: e \",\" t | t\nt: /[ab]+/ | \"[\" e \"]\"\n%ignore / +/",
     "start: (A [B])~2..4\nA: \"a\"\nB: \"b\" | A \"0\"\n%ignore \":\"\n%ignore /\\n/",
 };
@@ -367,6 +439,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mask_is_what_every_token_tried_says),
         cmocka_unit_test(grammars_by_rules_have_exact_masks),
+        cmocka_unit_test(a_language_may_begin_behind_a_text),
+        cmocka_unit_test(members_are_drawn),
+        cmocka_unit_test(a_member_ends),
         cmocka_unit_test(rules_that_begin_with_themselves_work),
         cmocka_unit_test(depth_of_a_text_takes_no_stack),
         cmocka_unit_test(schemas_have_exact_masks),

@@ -400,9 +400,10 @@ static const refusal_case refusals[] = {
      "[greedy] isolation = process: only processors, stopping criteria and drafters"},
     {"[pipeline]\nprocessors = xtc\n[xtc]\nisolation = process\n",
      "isolation = process is for native code; a script runs in the sandbox already"},
-    {"[temperature]\nisolation = yes\n", "[temperature] isolation = yes: expected process or none"},
+    {"[temperature]\nisolation = yes\n",
+     "[temperature] isolation: there is no 'yes', expected none or process"},
     {"[pipeline]\nisolation = container\n[generation]\ntemperature = 0.5\n",
-     "[pipeline] isolation = container: expected process or none"},
+     "[pipeline] isolation: there is no 'container', expected none or process"},
     {"[generation]\ntemperature = 0.5\ndo_sample = yes\n[temperature]\nisolation = process\n"
      "deadline_ms = 0\n",
      "deadline_ms"},

@@ -13,42 +13,52 @@ static const struct model {
     bool biased;    /* by distance */
     bool whole;     /* every position sees the text to its end */
     cdz_dtype type; /* of the store */
+    bool sinks;
+    size_t value_dim; /* values are the first so many numbers of keys; 0: they are apart */
 } models[] = {
-    {"seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F32},
-    {"one to one", 4, 4, 16, 0, 0, false, false, CDZ_F32},
-    {"odd head size", 6, 2, 20, 0, 0, false, false, CDZ_F32},
-    {"head smaller than a register", 3, 1, 5, 0, 0, false, false, CDZ_F32},
-    {"window of one", 4, 2, 24, 1, 0, false, false, CDZ_F32},
-    {"window across blocks", 14, 2, 64, 40, 0, false, false, CDZ_F32},
-    {"window of a block", 9, 1, 32, 32, 0, false, false, CDZ_F32},
-    {"window longer than the text", 4, 2, 8, 4096, 0, false, false, CDZ_F32},
-    {"soft cap", 8, 2, 32, 0, 1.5f, false, false, CDZ_F32},
-    {"soft cap and window", 9, 3, 20, 45, 50.0f, false, false, CDZ_F32},
-    {"bias", 4, 4, 12, 0, 0, true, false, CDZ_F32},
-    {"bias, cap and window", 6, 3, 16, 70, 2.0f, true, false, CDZ_F32},
-    {"to the end", 4, 2, 16, 0, 0, false, true, CDZ_F32},
-    {"bias to the end", 4, 4, 12, 0, 0, true, true, CDZ_F32},
-    {"float16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F16},
-    {"float16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_F16},
-    {"float16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_F16},
-    {"float16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_F16},
-    {"bfloat16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_BF16},
-    {"bfloat16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_BF16},
-    {"bfloat16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_BF16},
-    {"bfloat16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_BF16},
-    {"Q8_0, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_Q8_0},
-    {"Q8_0, one to one and window", 3, 3, 32, 45, 0, false, false, CDZ_Q8_0},
-    {"Q8_0, all at once", 6, 3, 96, 70, 2.0f, true, false, CDZ_Q8_0},
-    {"Q8_0 to the end", 4, 2, 32, 0, 0, false, true, CDZ_Q8_0},
+    {"seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F32, false, 0},
+    {"one to one", 4, 4, 16, 0, 0, false, false, CDZ_F32, false, 0},
+    {"odd head size", 6, 2, 20, 0, 0, false, false, CDZ_F32, false, 0},
+    {"head smaller than a register", 3, 1, 5, 0, 0, false, false, CDZ_F32, false, 0},
+    {"window of one", 4, 2, 24, 1, 0, false, false, CDZ_F32, false, 0},
+    {"window across blocks", 14, 2, 64, 40, 0, false, false, CDZ_F32, false, 0},
+    {"window of a block", 9, 1, 32, 32, 0, false, false, CDZ_F32, false, 0},
+    {"window longer than the text", 4, 2, 8, 4096, 0, false, false, CDZ_F32, false, 0},
+    {"soft cap", 8, 2, 32, 0, 1.5f, false, false, CDZ_F32, false, 0},
+    {"soft cap and window", 9, 3, 20, 45, 50.0f, false, false, CDZ_F32, false, 0},
+    {"bias", 4, 4, 12, 0, 0, true, false, CDZ_F32, false, 0},
+    {"bias, cap and window", 6, 3, 16, 70, 2.0f, true, false, CDZ_F32, false, 0},
+    {"to the end", 4, 2, 16, 0, 0, false, true, CDZ_F32, false, 0},
+    {"bias to the end", 4, 4, 12, 0, 0, true, true, CDZ_F32, false, 0},
+    {"float16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F16, false, 0},
+    {"float16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_F16, false, 0},
+    {"float16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_F16, false, 0},
+    {"float16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_F16, false, 0},
+    {"bfloat16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_BF16, false, 0},
+    {"bfloat16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_BF16, false, 0},
+    {"bfloat16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_BF16, false, 0},
+    {"bfloat16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_BF16, false, 0},
+    {"Q8_0, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_Q8_0, false, 0},
+    {"Q8_0, one to one and window", 3, 3, 32, 45, 0, false, false, CDZ_Q8_0, false, 0},
+    {"Q8_0, all at once", 6, 3, 96, 70, 2.0f, true, false, CDZ_Q8_0, false, 0},
+    {"Q8_0 to the end", 4, 2, 32, 0, 0, false, true, CDZ_Q8_0, false, 0},
+    {"sinks, four heads to one", 8, 2, 16, 0, 0, false, false, CDZ_F32, true, 0},
+    {"sinks and a window", 8, 1, 16, 45, 0, false, false, CDZ_F32, true, 0},
+    {"sinks, bias and cap", 6, 2, 20, 0, 1.5f, true, false, CDZ_BF16, true, 0},
+    {"latents, eight heads", 8, 1, 40, 0, 0, false, false, CDZ_F32, false, 32},
+    {"latents, odd sizes and a window", 5, 1, 23, 45, 0, false, false, CDZ_F32, true, 13},
+    {"float16 latents", 4, 1, 72, 0, 0, false, false, CDZ_F16, false, 64},
+    {"bfloat16 latents, odd sizes", 3, 1, 21, 0, 0, false, false, CDZ_BF16, false, 16},
 };
 enum { N_MODELS = sizeof models / sizeof *models, Q8_0_MODEL = 22 };
 
 /* One sequence: keys, values and queries of every position, its blocks scattered over the store. */
 typedef struct text {
     const struct model *model;
-    size_t kv_width, q_width;
+    size_t kv_width, q_width, out_width;
     float *k, *v, *q;
-    float *bias; /* (n_heads, 2 LENGTH - 1), distance 0 in the middle; NULL: none */
+    float *sinks; /* (n_heads); NULL: none */
+    float *bias;  /* (n_heads, 2 LENGTH - 1), distance 0 in the middle; NULL: none */
     int32_t blocks[MOST_BLOCKS];
     float scale;
 } text;
@@ -70,12 +80,16 @@ static text make_text(const struct model *model, uint32_t seed, int32_t first_bl
     text t = {.model = model,
               .kv_width = model->n_kv_heads * model->head_dim,
               .q_width = model->n_heads * model->head_dim};
+    t.out_width = model->value_dim ? model->n_heads * model->value_dim : t.q_width;
     t.k = random_floats(&r, LENGTH * t.kv_width);
     t.v = random_floats(&r, LENGTH * t.kv_width);
     round_all(model->type, t.k, LENGTH * t.kv_width); /* what the store keeps as it is */
     round_all(model->type, t.v, LENGTH * t.kv_width);
+    if (model->value_dim) memcpy(t.v, t.k, LENGTH * t.kv_width * sizeof *t.v);
     t.q = random_floats(&r, LENGTH * t.q_width);
     for (size_t i = 0; i < LENGTH * t.q_width; i++) t.q[i] *= 8.0f;
+    if (model->sinks) t.sinks = random_floats(&r, model->n_heads);
+    for (size_t i = 0; i < model->n_heads && t.sinks; i++) t.sinks[i] *= i % 2 ? 1.0f : 40.0f;
     if (model->biased) t.bias = random_floats(&r, model->n_heads * (2 * LENGTH - 1));
     for (int32_t i = 0; i < MOST_BLOCKS; i++) t.blocks[i] = first_block + (i * 5 + 3) % MOST_BLOCKS;
     t.scale = 1.0f / sqrtf((float)model->head_dim);
@@ -88,6 +102,7 @@ static void free_text(text *t)
     free(t->v);
     free(t->q);
     free(t->bias);
+    free(t->sinks);
 }
 
 static cdz_kv_row row_at(const text *t, size_t position)
@@ -98,7 +113,8 @@ static cdz_kv_row row_at(const text *t, size_t position)
 
 static cdz_kv *make_store(cdz_backend *b, const struct model *model, size_t n_blocks)
 {
-    const cdz_kv_shape shape = {LAYERS, model->n_kv_heads, model->head_dim, model->type};
+    const cdz_kv_shape shape = {LAYERS, model->n_kv_heads, model->head_dim, model->type,
+                                model->value_dim};
     cdz_kv *kv = b->api->kv_create(b, &shape, n_blocks);
     assert_non_null(kv);
     return kv;
@@ -122,6 +138,7 @@ static void attend(cdz_backend *b, const cdz_kv *kv, const text *t, size_t from,
                                .scale = t->scale,
                                .soft_cap = t->model->soft_cap,
                                .window = t->model->window,
+                               .sinks = t->sinks,
                                .bias = t->bias,
                                .bias_stride = 2 * LENGTH - 1,
                                .bias_zero = LENGTH - 1};
@@ -170,6 +187,9 @@ static void exact_head(const text *t, size_t position, size_t head, double *out)
         if (scores[p] > largest) largest = scores[p];
     }
     for (size_t d = 0; d < dim; d++) out[d] = 0.0;
+    const double sink = t->sinks ? (double)t->sinks[head] : -INFINITY;
+    if (sink > largest) largest = sink;
+    sum = exp(sink - largest);
     for (size_t p = begin; p < end; p++) {
         const double weight = exp(scores[p] - largest);
         sum += weight;
@@ -189,8 +209,9 @@ static void near_the_exact_attention(void **state)
         for (size_t p = 0; p < LENGTH; p += 7)
             for (size_t h = 0; h < models[i].n_heads; h++) {
                 exact_head(&t, p, h, exact);
-                for (size_t d = 0; d < models[i].head_dim; d++) { /* values are below 1 in size */
-                    const double got = (double)out[p * t.q_width + h * models[i].head_dim + d];
+                for (size_t d = 0; d < t.out_width / models[i].n_heads; d++) { /* below 1 in size */
+                    const double got =
+                        (double)out[p * t.q_width + h * (t.out_width / models[i].n_heads) + d];
                     if (fabs(got - exact[d]) > 2e-6)
                         fail_msg("%s: position %zu head %zu dim %zu is %.9g, exactly %.9g",
                                  models[i].name, p, h, d, got, exact[d]);
@@ -223,7 +244,7 @@ static void check_chunking(cdz_backend *b, const text *t, const float *expected,
         if (!t->model->whole) write_text(b, kv, t, from, c->cuts[i]);
         attend(b, kv, t, from, c->cuts[i], out);
     }
-    assert_same_rows(what, out, t->q_width, expected, t->q_width, LENGTH, t->q_width);
+    assert_same_rows(what, out, t->q_width, expected, t->q_width, LENGTH, t->out_width);
     free(out);
     b->api->kv_destroy(b, kv);
 }
@@ -320,7 +341,7 @@ static void leftovers_in(const char *variant)
             write_text(b, kv, &t, from, from + 50);
             attend(b, kv, &t, from, from + 50, out);
         }
-        assert_same_rows(variant, out, t.q_width, expected, t.q_width, LENGTH, t.q_width);
+        assert_same_rows(variant, out, t.q_width, expected, t.q_width, LENGTH, t.out_width);
         b->api->kv_destroy(b, kv);
         b->api->destroy(b);
         free(expected);
@@ -427,7 +448,7 @@ static void what_is_written_is_rounded(void **state)
     } types[] = {{CDZ_F16, 65504.0f}, {CDZ_BF16, 1e9f}, {CDZ_Q8_0, 65504.0f * 127.0f}};
     (void)state;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const struct model plain = {"", 4, 2, 32, 0, 0, false, false, CDZ_F32};
+        const struct model plain = {"", 4, 2, 32, 0, 0, false, false, CDZ_F32, false, 0};
         struct model model = plain;
         model.type = types[i].type;
         text raw = make_text(&plain, 21, 0), rounded = make_text(&plain, 21, 0);
@@ -450,10 +471,10 @@ static void impossible_stores_are_refused(void **state)
 {
     (void)state;
     cdz_backend *b = make_backend(NULL, 1);
-    const cdz_kv_shape good = {2, 2, 64, CDZ_F32}, empty = {0, 2, 64, CDZ_F32},
-                       huge = {SIZE_MAX / 2, 3, 64, CDZ_BF16}, half = {2, 2, 64, CDZ_F16},
-                       blocks = {2, 2, 64, CDZ_Q8_0}, part = {2, 2, 48, CDZ_Q8_0},
-                       other = {2, 2, 64, CDZ_Q4_0};
+    const cdz_kv_shape good = {2, 2, 64, CDZ_F32, 0}, empty = {0, 2, 64, CDZ_F32, 0},
+                       huge = {SIZE_MAX / 2, 3, 64, CDZ_BF16, 0}, half = {2, 2, 64, CDZ_F16, 0},
+                       blocks = {2, 2, 64, CDZ_Q8_0, 0}, part = {2, 2, 48, CDZ_Q8_0, 0},
+                       other = {2, 2, 64, CDZ_Q4_0, 0};
     assert_int_equal(b->api->kv_block_bytes(b, &good),
                      2 * 2 * 64 * 2 * CDZ_KV_BLOCK * sizeof(float));
     assert_int_equal(b->api->kv_block_bytes(b, &half), b->api->kv_block_bytes(b, &good) / 2);

@@ -194,7 +194,7 @@ static void test_bound(void **state)
     assert_int_equal(bound_to(o.b), had[1] + 2);
     remove_machine(&machines[1], folder);
 
-    cdz_kv *kv = b->api->kv_create(b, &(cdz_kv_shape){2, 2, 32, CDZ_F32}, 64);
+    cdz_kv *kv = b->api->kv_create(b, &(cdz_kv_shape){2, 2, 32, CDZ_F32, 0}, 64);
     assert_non_null(kv);
     b->api->kv_destroy(b, kv);
     b->api->destroy(b);

@@ -82,7 +82,7 @@ typedef struct stores {
 
 static stores open_stores(const char *variant, uint32_t threads, const struct model *model)
 {
-    const cdz_kv_shape shape = {LAYERS, model->n_kv_heads, model->head_dim, CDZ_F32};
+    const cdz_kv_shape shape = {LAYERS, model->n_kv_heads, model->head_dim, CDZ_F32, 0};
     stores s = {.b = make_backend(variant, threads)};
     s.plain = s.b->api->kv_create(s.b, &shape, 2 * MOST_BLOCKS);
     s.packed = s.b->api->packed_create(s.b, &shape, &model->packing, 2 * MOST_BLOCKS);
@@ -481,8 +481,8 @@ static void impossible_stores_are_refused(void **state)
     (void)state;
     cdz_backend *b = make_backend(NULL, 1);
     const cdz_kv_packing good = {4, false, {1, 64}, {64, 1}, 0};
-    const cdz_kv_shape shape = {2, 3, 64, CDZ_F32}, half = {2, 3, 64, CDZ_F16},
-                       odd = {2, 3, 20, CDZ_F32}, huge = {SIZE_MAX / 2, 3, 64, CDZ_F32};
+    const cdz_kv_shape shape = {2, 3, 64, CDZ_F32, 0}, half = {2, 3, 64, CDZ_F16, 0},
+                       odd = {2, 3, 20, CDZ_F32, 0}, huge = {SIZE_MAX / 2, 3, 64, CDZ_F32, 0};
     /* Four bits a number and two floats for each 64. */
     assert_int_equal(b->api->packed_block_bytes(b, &shape, &good), 2 * 3 * 2 * 64 * (32 + 8));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

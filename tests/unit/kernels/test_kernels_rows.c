@@ -161,6 +161,16 @@ static void do_silu(cdz_backend *b, const inputs *in, float *y, size_t m)
     b->api->silu_mul(b, y, LD, in->x, in->z, LD, m, N);
 }
 
+static void do_clamped(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->clamped_mul(b, y, LD, in->x, in->z, LD, m, N);
+}
+
+static void do_xielu(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->xielu(b, y, LD, in->x, LD, m, N, &(cdz_xielu){1.3f, 0.9f, 0.5f});
+}
+
 static void do_layer_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
 {
     const cdz_weight w = {in->w.data, in->w.dtype, 1, N, CDZ_WEIGHT_ROWS};
@@ -247,6 +257,8 @@ static const struct {
     {"rmsnorm", do_norm},
     {"rmsnorm offset", do_offset_norm},
     {"silu_mul", do_silu},
+    {"clamped_mul", do_clamped},
+    {"xielu", do_xielu},
     {"layernorm", do_layer_norm},
     {"gelu", do_gelu},
     {"gelu_tanh times up", do_gelu_tanh_mul},

@@ -1,5 +1,5 @@
 /* test_bnb.c - checkpoints that bitsandbytes stored: their logits are those of the weights they
- * stand for, our own quantiser makes its blocks, and files that lie end in a sentence. */
+ * stand for, our own quantiser makes its blocks, and files that lie, MXFP4 too, end in a sentence. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -162,6 +162,13 @@ static const struct {
     {"other levels", "fp4", "\253\252\252\076", "\253\252\252\077", "level"},
     {"row factors of another type", "int8", "SCB\":{\"dtype\":\"F32\"", "SCB\":{\"dtype\":\"I32\"",
      "of I32, expected"},
+    {"MXFP4 of another type", "../golden/gpt_oss_mxfp4", "gate_up_proj_blocks\":{\"dtype\":\"U8\"",
+     "gate_up_proj_blocks\":{\"dtype\":\"I8\"",
+     "gate_up_proj_blocks is [4, 64, 2, 16] of I8, config.json makes it [4, 64, 2, 16] of U8"},
+    {"MXFP4 of fewer rows", "../golden/gpt_oss_mxfp4", "\"shape\":[4,64,1,16]",
+     "\"shape\":[4,16,4,16]", "down_proj_blocks is [4, 16, 4, 16] of U8, config.json makes it"},
+    {"MXFP4 without exponents", "../golden/gpt_oss_mxfp4", "gate_up_proj_scales\"",
+     "gate_up_proj_scalez\"", "gate_up_proj is missing"},
 };
 
 /* A copy of the model with one thing changed. */

@@ -43,10 +43,10 @@ static void hashes_a_file(void **state)
     char hex[CDZ_SHA256_HEX];
     folder_write("m", "abc", 3);
     assert_int_equal(cdz_file_map(folder_path("m"), &file, &err), CDZ_OK);
-    assert_int_equal(cdz_check_hash(&file, NULL, hex, &err), CDZ_OK);
+    assert_int_equal(cdz_hash_check(&file, NULL, hex, &err), CDZ_OK);
     assert_string_equal(hex, HASH);
     assert_int_equal(truncate(folder_path("m"), 1), 0);
-    assert_int_equal(cdz_check_hash(&file, NULL, hex, &err), CDZ_E_IO);
+    assert_int_equal(cdz_hash_check(&file, NULL, hex, &err), CDZ_E_IO);
     assert_non_null(strstr(err.text, "was cut while it was in use"));
     cdz_file_unmap(&file);
 }
@@ -84,7 +84,7 @@ static void finds_what_is_recorded(void **state)
         cdz_known_hash known;
         cdz_error err = {0};
         folder_write(recorded[i].file, recorded[i].text, strlen(recorded[i].text));
-        const cdz_status st = cdz_check_known_hash(folder_path("m"), &arena, &known, &err);
+        const cdz_status st = cdz_hash_known(folder_path("m"), &arena, &known, &err);
         if (!recorded[i].hex) {
             if (st != CDZ_E_INPUT || !strstr(err.text, recorded[i].words))
                 fail_msg("%s: %d %s", recorded[i].name, (int)st, err.text);
@@ -104,9 +104,9 @@ static void a_link_into_a_cache(void **state)
     cdz_known_hash known;
     assert_int_equal(symlink("../blobs/" HASH, folder_path("linked")), 0);
     assert_int_equal(symlink("../blobs/0123", folder_path("elsewhere")), 0);
-    assert_int_equal(cdz_check_known_hash(folder_path("linked"), &arena, &known, NULL), CDZ_OK);
+    assert_int_equal(cdz_hash_known(folder_path("linked"), &arena, &known, NULL), CDZ_OK);
     assert_string_equal(known.hex, HASH);
-    assert_int_equal(cdz_check_known_hash(folder_path("elsewhere"), &arena, &known, NULL), CDZ_OK);
+    assert_int_equal(cdz_hash_known(folder_path("elsewhere"), &arena, &known, NULL), CDZ_OK);
     assert_string_equal(known.hex, "");
     cdz_arena_free(&arena);
 }

@@ -23,6 +23,20 @@
 #define LLAMA4(rest)                                                                               \
     CONFIG("llama4_text", ",\"num_local_experts\":8,\"intermediate_size_mlp\":80" rest)
 
+#define DEEPSEEK(version, rest)                                                                    \
+    CONFIG("deepseek_v" version, ",\"n_routed_experts\":16,\"moe_intermediate_size\":16,"          \
+                                 "\"num_experts_per_tok\":2,\"kv_lora_rank\":24,"                  \
+                                 "\"qk_rope_head_dim\":8,\"qk_nope_head_dim\":12,"                 \
+                                 "\"v_head_dim\":10" rest)
+
+#define GEMMA3N(rest) CONFIG("gemma3n_text", rest)
+#define FALCON7(rest) CONFIG("falcon", rest)
+#define PHIMOE(rest)  CONFIG("phimoe", ",\"num_local_experts\":8" rest)
+#define MPT_SIZES     "\"d_model\":48,\"n_layers\":2,\"n_heads\":6,\"vocab_size\":100"
+#define MPT(config)   "{\"model_type\":\"mpt\"," MPT_SIZES ",\"attn_config\":{" config "}}"
+#define BLOOM_SIZES                                                                                \
+    "\"n_embed\":48,\"hidden_size\":9,\"n_layer\":2,\"num_attention_heads\":6,\"vocab_size\":100"
+
 static cdz_status read_arch(const char *config, cdz_arena *arena, cdz_arch *a, cdz_error *err)
 {
     cdz_json *json = cdz_arena_array(arena, 1, sizeof *json);
@@ -99,6 +113,7 @@ static const struct {
     {CONFIG("exaone4", ",\"sliding_window\":8,\"sliding_window_pattern\":\"GLLL\""), "nwww"},
     {CONFIG("exaone4", ",\"sliding_window\":null"), "...."},
     {CONFIG("cohere2", ""), "wwwn"},
+    {CONFIG("cohere2", ",\"sliding_window_pattern\":2"), "wnwn"},
     {CONFIG("cohere2", ",\"sliding_window\":8,\"layer_types\":[\"full_attention\","
                        "\"sliding_attention\",\"full_attention\",\"sliding_attention\"]"),
      "nwnw"},
@@ -113,6 +128,10 @@ static const struct {
     {LLAMA4(",\"moe_layers\":[]"), "wwwn"},
     {LLAMA4(",\"moe_layers\":[],\"no_rope_layers\":[0,1,1,1]"), "nwww"},
     {LLAMA4(",\"moe_layers\":[1],\"attention_chunk_size\":null"), ".e.n"},
+    {CONFIG("gpt_oss", ",\"num_local_experts\":8"), "eeee"},
+    {DEEPSEEK("2", ""), "eeee"},
+    {DEEPSEEK("3", ""), "...e"},
+    {DEEPSEEK("3", ",\"first_k_dense_replace\":1"), ".eee"},
 };
 
 static void layers_are_what_the_rules_say(void **state)
@@ -132,6 +151,91 @@ static void layers_are_what_the_rules_say(void **state)
                      layer_rules[i].layers);
         cdz_arena_free(&arena);
     }
+}
+
+/* --- recurrent layers -------------------------------------------------------------------------------------------- */
+
+#define HYBRID(type, rest) CONFIG(type, ",\"norm_eps\":1e-5,\"layer_norm_epsilon\":1e-5" rest)
+#define LFM2(rest)         HYBRID("lfm2", rest)
+#define MAMBA2(rest)       HYBRID("mamba2", ",\"num_heads\":8,\"head_dim\":16,\"n_groups\":2" rest)
+#define QWEN(rest)                                                                                 \
+    HYBRID("qwen3_next", ",\"num_experts\":8,\"moe_intermediate_size\":8,"                         \
+                         "\"shared_expert_intermediate_size\":8,\"num_experts_per_tok\":2" rest)
+#define GRANITE(rest)                                                                              \
+    HYBRID("granitemoehybrid", ",\"num_local_experts\":0,"                                         \
+                               "\"shared_intermediate_size\":24,\"mamba_n_heads\":8" rest)
+#define FALCON(rest) HYBRID("falcon_h1", ",\"mamba_n_heads\":4,\"mamba_d_ssm\":32" rest)
+#define NEMOTRON(rest)                                                                             \
+    HYBRID("nemotron_h", ",\"n_routed_experts\":8,\"moe_intermediate_size\":8,"                    \
+                         "\"moe_shared_expert_intermediate_size\":8,\"mamba_num_heads\":8,"        \
+                         "\"mamba_head_dim\":8,\"n_groups\":2,\"head_dim\":16" rest)
+
+/* Per layer, a letter: r recurrent, a attention, b both, f neither; and a feed-forward or not, in capitals without. */
+static const struct {
+    const char *config, *layers;
+} mixers[] = {
+    {LFM2(""), "aaaa"},
+    {LFM2(",\"full_attn_idxs\":[1,3]"), "rara"},
+    {LFM2(",\"layer_types\":[\"conv\",\"conv\",\"full_attention\",\"conv\"]"), "rrar"},
+    {MAMBA2(""), "RRRR"},
+    {QWEN(""), "rrra"},
+    {QWEN(",\"full_attention_interval\":2"), "rara"},
+    {GRANITE(""), "rrrr"},
+    {GRANITE(",\"attn_layer_indices\":[2]"), "rrar"},
+    {GRANITE(",\"layers_block_type\":[\"mamba\",\"attention\",\"mamba\",\"mamba\"]"), "rarr"},
+    {FALCON(""), "bbbb"},
+    {NEMOTRON(",\"hybrid_override_pattern\":\"ME*E\""), "RfAf"},
+    {NEMOTRON(",\"layers_block_type\":[\"moe\",\"mamba\",\"attention\"]"), "fRA"},
+};
+
+static void mixers_are_what_the_rules_say(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(mixers); i++) {
+        cdz_arena arena = {0};
+        const cdz_arch a = read_well(mixers[i].config, &arena);
+        char got[8] = "";
+        for (uint32_t l = 0; l < a.n_layers && l < 7; l++) {
+            const bool recurs = cdz_arch_mixes(&a, l, CDZ_MIX_RECURRENT),
+                       attends = cdz_arch_mixes(&a, l, CDZ_MIX_ATTENTION);
+            got[l] = recurs && attends ? 'b' : recurs ? 'r' : attends ? 'a' : 'f';
+            if (!cdz_arch_feeds(&a, l)) got[l] -= 'a' - 'A';
+        }
+        if (strcmp(got, mixers[i].layers) != 0)
+            fail_msg("%s: layers are %s, expected %s", mixers[i].config, got, mixers[i].layers);
+        cdz_arena_free(&arena);
+    }
+}
+
+static void states_have_their_sizes(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_arch a = read_well(MAMBA2(",\"state_size\":16,\"time_step_limit\":[0.5,"
+                                  "{\"__float__\":\"Infinity\"}]"),
+                           &arena);
+    /* 3 of 128 + 2 * 2 * 16 channels, and 8 heads of 16 by 16; four layers */
+    assert_int_equal(cdz_arch_state_floats(&a), 4 * (3 * 192 + 8 * 16 * 16));
+    assert_true(a.recurrent.low == 0.5f && a.recurrent.high > 1e38f);
+    assert_false(cdz_arch_attends(&a));
+    assert_int_equal(a.context, 0);
+    a = read_well(LFM2(",\"full_attn_idxs\":[1]"), &arena);
+    assert_int_equal(cdz_arch_state_floats(&a), 3 * 2 * a.hidden);
+    assert_int_equal(cdz_arch_kv_layers(&a), 1);
+    a = read_well(FALCON(",\"mamba_rms_norm\":true,\"mamba_norm_before_gate\":false,"
+                         "\"ssm_multipliers\":[1,2,3,4,5],\"mlp_multipliers\":[0.5,0.25],"
+                         "\"key_multiplier\":3"),
+                  &arena);
+    assert_int_equal(a.recurrent.norm, CDZ_GATED_GROUPS);
+    assert_int_equal(a.recurrent.columns, 8);
+    assert_true(a.recurrent.part_scale[4] == 5.0f && a.gate_scale == 0.5f &&
+                a.down_scale == 0.25f && a.key_scale == 3.0f);
+    a = read_well(GRANITE(",\"position_embedding_type\":\"rope\""), &arena);
+    assert_non_null(cdz_arch_rope(&a, 0));
+    assert_int_equal(a.intermediate, 24);
+    a = read_well(GRANITE(""), &arena);
+    assert_null(cdz_arch_rope(&a, 0));
+    cdz_arena_free(&arena);
 }
 
 static void granite_has_four_multipliers(void **state)
@@ -183,6 +287,35 @@ static void routers_are_told(void **state)
     cdz_arena_free(&arena);
 }
 
+static void latents_are_one_head_of_keys(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_arch a = read_well(DEEPSEEK("3", ""), &arena);
+    assert_int_equal(a.latent.kv_rank, 24);
+    assert_int_equal(a.latent.q_rank, 1536);
+    assert_int_equal(a.n_kv_heads * 100 + a.head_dim, 132);
+    assert_int_equal(cdz_arch_rope(&a, 0)->n_rotated, 8);
+    assert_true(cdz_arch_rope(&a, 0)->interleaved);
+    assert_true(fabs(a.attention_scale * sqrt(20) - 1) < 1e-6);
+    assert_int_equal(a.router.n_groups * 10 + a.router.groups_kept, 84);
+    a = read_well(DEEPSEEK("3", ",\"q_lora_rank\":null,\"rope_interleave\":false"), &arena);
+    assert_int_equal(a.latent.q_rank, 0);
+    assert_false(cdz_arch_rope(&a, 0)->interleaved);
+    /* m(1) of a context stretched by e^10 is 2, and counts twice. */
+    a = read_well(DEEPSEEK("3", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":22026.465795,"
+                                "\"mscale\":1.0,\"mscale_all_dim\":1.0,"
+                                "\"original_max_position_embeddings\":64}"),
+                  &arena);
+    assert_true(fabs(a.attention_scale * sqrt(20) - 4) < 1e-5);
+    a = read_well(DEEPSEEK("2", ",\"topk_method\":\"group_limited_greedy\",\"n_group\":4,"
+                                "\"topk_group\":2"),
+                  &arena);
+    assert_true(a.router.groups_by_best && !a.router.normalise);
+    assert_int_equal(a.router.n_groups * 10 + a.router.groups_kept, 42);
+    cdz_arena_free(&arena);
+}
+
 static void queries_grow_with_positions(void **state)
 {
     (void)state;
@@ -206,6 +339,107 @@ static void queries_grow_with_positions(void **state)
     cdz_arena_free(&arena);
 }
 
+static void falcons_are_laid_as_they_say(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        uint32_t n_kv;
+        bool parallel, one_norm, apart;
+    } of[] = {
+        {FALCON7(""), 1, true, true, false},
+        {FALCON7(",\"multi_query\":false"), 4, true, true, false},
+        {FALCON7(",\"num_kv_heads\":2"), 1, true, true, false},
+        {FALCON7(",\"parallel_attn\":false,\"alibi\":false"), 1, false, false, false},
+        {FALCON7(",\"new_decoder_architecture\":true,\"num_kv_heads\":2"), 2, true, false, true},
+        {FALCON7(",\"new_decoder_architecture\":true,\"num_ln_in_parallel_attn\":1"), 4, true, true,
+         false},
+    };
+    for (size_t i = 0; i < COUNT(of); i++) {
+        cdz_arena arena = {0};
+        const cdz_arch a = read_well(of[i].config, &arena);
+        const bool apart = strstr(a.names[CDZ_PART_ATTN_NORM], "ln_attn");
+        if (a.n_kv_heads != of[i].n_kv || a.parallel_residual != of[i].parallel ||
+            a.one_norm != of[i].one_norm || apart != of[i].apart || a.intermediate == 0)
+            fail_msg("%s: %u keys, parallel %d, one norm %d, apart %d", of[i].config,
+                     (unsigned)a.n_kv_heads, a.parallel_residual, a.one_norm, apart);
+        cdz_arena_free(&arena);
+    }
+}
+
+static void the_last_layers_use_others_keys(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_arch a = read_well(
+        GEMMA3N(",\"num_kv_shared_layers\":2,\"activation_sparsity_pattern\":[0.5,0,0.975,0],"
+                "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\","
+                "\"sliding_attention\"]"),
+        &arena);
+    assert_int_equal(cdz_arch_kv_layers(&a), 2);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(a.kv_place[i], i % 2);
+    assert_true(fabsf(a.streams.cut[0]) < 1e-6f && fabsf(a.streams.cut[2] - 1.959964f) < 1e-5f);
+    assert_true(isinf(a.streams.cut[1]) && isinf(a.streams.cut[3]));
+    assert_true(a.attention_scale == 1.0f && a.streams.n == 4 && a.streams.vocab == 262144);
+    a = read_well(GEMMA3N(",\"num_kv_shared_layers\":4"), &arena); /* none would be left to share */
+    assert_int_equal(cdz_arch_kv_layers(&a), 4);
+    assert_null(a.kv_place);
+    cdz_arena_free(&arena);
+}
+
+/* Slopes of six heads: powers of a quarter for four of them, odd powers of a half for the others. */
+static void scores_fall_with_distance(void **state)
+{
+    (void)state;
+    const float slopes[] = {0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f};
+    cdz_arena arena = {0};
+    cdz_arch a = read_well("{\"model_type\":\"bloom\"," BLOOM_SIZES "}", &arena);
+    assert_int_equal(a.hidden, 48);
+    assert_int_equal(a.n_heads, 6);
+    assert_int_equal(a.context, 0);
+    assert_true(cdz_arch_adds_by_distance(&a) && !cdz_arch_needs_whole_mask(&a));
+    assert_null(cdz_arch_rope(&a, 0));
+    for (int h = 0; h < 6; h++) assert_true(a.slopes[h] == slopes[h]);
+    a = read_well(MPT("\"softmax_scale\":0.25"), &arena);
+    assert_true(a.attention_scale == 0.25f && cdz_arch_needs_whole_mask(&a));
+    for (int h = 0; h < 6; h++) assert_true(a.slopes[h] == slopes[h]);
+    a = read_well(MPT("\"softmax_scale\":null"), &arena);
+    assert_true(fabsf(a.attention_scale * sqrtf(8) - 1) < 1e-6f);
+    cdz_arena_free(&arena);
+}
+
+static void heads_may_have_norms_of_their_own(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_arch a = read_well(CONFIG("stablelm", ",\"qk_layernorm\":true"), &arena);
+    assert_int_equal(a.qk_norm, CDZ_QK_EACH);
+    assert_false(a.parallel_residual || a.one_norm);
+    a = read_well(CONFIG("stablelm", ",\"use_parallel_residual\":true"), &arena);
+    assert_int_equal(a.qk_norm, CDZ_QK_NONE);
+    assert_true(a.parallel_residual && a.one_norm);
+    a = read_well(CONFIG("cohere", ",\"use_qk_norm\":true"), &arena);
+    assert_int_equal(a.qk_norm, CDZ_QK_EACH);
+    cdz_arena_free(&arena);
+}
+
+static void long_rows_have_a_scale_of_their_own(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    const cdz_arch a =
+        read_well(PHIMOE(",\"router_jitter_noise\":0.25,\"rope_scaling\":{\"type\":\"longrope\","
+                         "\"short_mscale\":1.5,\"long_mscale\":2.5,"
+                         "\"original_max_position_embeddings\":64,"
+                         "\"short_factor\":[1,1,1,1,1,1,1,1],\"long_factor\":[2,2,2,2,2,2,2,2]}"),
+                  &arena);
+    assert_true(cdz_rope_at(&a, 64, NULL).scale == 1.5f);
+    assert_true(cdz_rope_at(&a, 65, NULL).scale == 2.5f);
+    assert_int_equal(a.router.score, CDZ_ROUTE_NEAREST);
+    assert_true(a.router.near == 0.5f);
+    cdz_arena_free(&arena);
+}
+
 /* --- what cannot be ---------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -223,6 +457,36 @@ static const struct {
      CDZ_E_INPUT},
     {CONFIG("exaone4", ",\"sliding_window_pattern\":0"),
      "sliding_window_pattern is 0, expected a whole number from 1 to 10000", CDZ_E_INPUT},
+    {LFM2(",\"conv_L_cache\":1"), "conv_L_cache 1 is not supported; expected 2 to 16",
+     CDZ_E_UNSUPPORTED},
+    {LFM2(",\"conv_L_cache\":17"), "conv_L_cache is 17, expected a whole number from 1 to 16",
+     CDZ_E_INPUT},
+    {LFM2(",\"full_attn_idxs\":[4]"),
+     "full_attn_idxs[0] is no layer, expected a number from 0 to 3", CDZ_E_INPUT},
+    {LFM2(",\"layer_types\":[\"conv\"]"), "layer_types must be an array of num_hidden_layers (4)",
+     CDZ_E_INPUT},
+    {LFM2(",\"layer_types\":[\"conv\",\"conv\",\"x\",\"conv\"]"),
+     "layer_types[2] is not supported; supported are conv and full_attention", CDZ_E_UNSUPPORTED},
+    {LFM2(",\"block_multiple_of\":0"), "block_multiple_of is 0, expected a whole number",
+     CDZ_E_INPUT},
+    {MAMBA2(",\"expand\":3"), "8 heads of 16 do not make the inner width", CDZ_E_INPUT},
+    {MAMBA2(",\"time_step_limit\":[2.0,1.0]"), "time_step_limit is no pair of numbers", CDZ_E_INPUT},
+    {MAMBA2(",\"time_step_limit\":[0.0,{\"__float__\":\"NaN\"}]"),
+     "time_step_limit is no pair of numbers", CDZ_E_INPUT},
+    {FALCON(",\"ssm_multipliers\":[1,2]"), "ssm_multipliers is no list of 5 numbers", CDZ_E_INPUT},
+    {FALCON(",\"ssm_multipliers\":[1,2,3,4,\"x\"]"),
+     "ssm_multipliers[4] is a string, expected a number", CDZ_E_INPUT},
+    {NEMOTRON(""), "layers_block_type is missing", CDZ_E_INPUT},
+    {NEMOTRON(",\"hybrid_override_pattern\":\"ME-\""),
+     "hybrid_override_pattern[2] is not supported; supported are M, * and E", CDZ_E_UNSUPPORTED},
+    {NEMOTRON(",\"layers_block_type\":[]"), "expected a list of 1 to 10000 layers' kinds",
+     CDZ_E_INPUT},
+    {NEMOTRON(",\"hybrid_override_pattern\":\"ME\",\"moe_latent_size\":0"),
+     "moe_latent_size is 0, expected a whole number", CDZ_E_INPUT},
+    {NEMOTRON(",\"hybrid_override_pattern\":\"ME\",\"mamba_hidden_act\":\"relu\""),
+     "mamba_hidden_act relu is not supported in recurrent layers; expected silu", CDZ_E_UNSUPPORTED},
+    {MAMBA2(",\"hidden_act\":\"gelu\""),
+     "hidden_act gelu is not supported in recurrent layers; expected silu", CDZ_E_UNSUPPORTED},
     {CONFIG("granite", ",\"logits_scaling\":0"),
      "logits_scaling is 0, expected a number from 1e-09", CDZ_E_INPUT},
     {CONFIG("granite", ",\"residual_multiplier\":\"x\""), "residual_multiplier is a string",
@@ -273,7 +537,77 @@ static const struct {
     {CONFIG("llama", ",\"hidden_act\":\"relu2\""),
      "relu2 is not supported for llama, whose feed-forward has a gate", CDZ_E_UNSUPPORTED},
     {CONFIG("olmo", ",\"clip_qkv\":8.0"), "clip_qkv is not supported", CDZ_E_UNSUPPORTED},
-    {CONFIG("cohere", ",\"use_qk_norm\":true"), "use_qk_norm is not supported", CDZ_E_UNSUPPORTED},
+    {CONFIG("cohere2", ",\"use_qk_norm\":true"), "use_qk_norm is not supported", CDZ_E_UNSUPPORTED},
+    {FALCON7(",\"alibi\":true"), "alibi true is not supported", CDZ_E_UNSUPPORTED},
+    {FALCON7(",\"num_ln_in_parallel_attn\":2"),
+     "num_ln_in_parallel_attn 2 without new_decoder_architecture is not supported",
+     CDZ_E_UNSUPPORTED},
+    {FALCON7(",\"num_ln_in_parallel_attn\":3"),
+     "num_ln_in_parallel_attn is 3, expected a whole number from 1 to 2", CDZ_E_INPUT},
+    {FALCON7(",\"new_decoder_architecture\":true,\"parallel_attn\":false"),
+     "parallel_attn false with new_decoder_architecture is not supported", CDZ_E_UNSUPPORTED},
+    {FALCON7(",\"new_decoder_architecture\":true,\"num_kv_heads\":3"),
+     "num_attention_heads 4 is not a multiple of num_kv_heads 3", CDZ_E_INPUT},
+    {MPT("\"clip_qkv\":8.0"), "attn_config.clip_qkv other than null is not supported",
+     CDZ_E_UNSUPPORTED},
+    {MPT("\"alibi\":false"), "attn_config.alibi false is not supported", CDZ_E_UNSUPPORTED},
+    {MPT("\"alibi_bias_max\":16"), "attn_config.alibi_bias_max other than 8", CDZ_E_UNSUPPORTED},
+    {MPT("\"qk_ln\":true"), "attn_config.qk_ln true is not supported", CDZ_E_UNSUPPORTED},
+    {MPT("\"prefix_lm\":true"), "attn_config.prefix_lm true is not supported", CDZ_E_UNSUPPORTED},
+    {MPT("\"attn_type\":\"multiquery_attention\""),
+     "attn_config.attn_type other than multihead_attention is not supported", CDZ_E_UNSUPPORTED},
+    {MPT("\"softmax_scale\":0"), "attn_config.softmax_scale is 0, expected a number", CDZ_E_INPUT},
+    {"{\"model_type\":\"mpt\"," MPT_SIZES ",\"attn_config\":7}",
+     "attn_config is an integer, expected an object", CDZ_E_INPUT},
+    {"{\"model_type\":\"mpt\"," MPT_SIZES ",\"logit_scale\":2}",
+     "logit_scale other than null is not supported", CDZ_E_UNSUPPORTED},
+    {"{\"model_type\":\"mpt\"," MPT_SIZES ",\"no_bias\":false}", "no_bias false is not supported",
+     CDZ_E_UNSUPPORTED},
+    {"{\"model_type\":\"bloom\"," BLOOM_SIZES ",\"apply_residual_connection_post_layernorm\":true}",
+     "apply_residual_connection_post_layernorm true is not supported", CDZ_E_UNSUPPORTED},
+    {"{\"model_type\":\"codegen\",\"n_embd\":48,\"n_layer\":2,\"n_head\":6,"
+     "\"vocab_size\":9,\"rotary_dim\":4}",
+     "n_head 6 is not supported for codegen; expected a multiple of 4", CDZ_E_UNSUPPORTED},
+    {PHIMOE(",\"num_experts_per_tok\":3"),
+     "num_experts_per_tok 3 is not supported for phimoe; expected 2", CDZ_E_UNSUPPORTED},
+    {PHIMOE(",\"router_jitter_noise\":-1"), "router_jitter_noise is -1, expected a number from 0",
+     CDZ_E_INPUT},
+    {PHIMOE(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0}"),
+     "rope_scaling.rope_type linear is not supported for phimoe", CDZ_E_UNSUPPORTED},
+    {PHIMOE(",\"rope_scaling\":{\"type\":\"longrope\",\"short_mscale\":1.0,"
+            "\"original_max_position_embeddings\":64}"),
+     "rope_scaling.long_mscale is missing", CDZ_E_INPUT},
+    {GEMMA3N(",\"altup_active_idx\":4"),
+     "altup_active_idx is 4, expected a whole number from 0 to 3", CDZ_E_INPUT},
+    {GEMMA3N(",\"altup_num_inputs\":0"), "altup_num_inputs is 0, expected", CDZ_E_INPUT},
+    {GEMMA3N(",\"activation_sparsity_pattern\":[0.5]"),
+     "activation_sparsity_pattern has 1 numbers, expected num_hidden_layers (4)", CDZ_E_INPUT},
+    {GEMMA3N(",\"activation_sparsity_pattern\":1.0"),
+     "activation_sparsity_pattern of layer 0 must be a number from 0 to below 1", CDZ_E_INPUT},
+    {GEMMA3N(",\"num_kv_shared_layers\":2,\"layer_types\":[\"sliding_attention\","
+             "\"sliding_attention\",\"full_attention\",\"full_attention\"]"),
+     "num_kv_shared_layers 2 leaves layer 2 none to share keys with", CDZ_E_INPUT},
+    {"{\"model_type\":\"gemma3n_text\",\"hidden_size\":64,\"intermediate_size\":[96,80],"
+     "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":100}",
+     "intermediate_size of several widths is not supported", CDZ_E_UNSUPPORTED},
+    {"{\"model_type\":\"gemma3n_text\",\"hidden_size\":64,\"intermediate_size\":[96,0],"
+     "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"vocab_size\":100}",
+     "intermediate_size[1] is no whole number from 1", CDZ_E_INPUT},
+    {CONFIG("llama", ",\"hidden_act\":\"xielu\""), "hidden_act xielu is not supported for llama",
+     CDZ_E_UNSUPPORTED},
+    {DEEPSEEK("3", ",\"n_group\":3"), "16 experts in n_group 3 groups", CDZ_E_INPUT},
+    {DEEPSEEK("3", ",\"q_lora_rank\":\"x\""), "q_lora_rank is a string", CDZ_E_INPUT},
+    {DEEPSEEK("2", ",\"topk_method\":\"noaux_tc\""),
+     "topk_method noaux_tc is not supported; supported are greedy, group_limited_greedy",
+     CDZ_E_UNSUPPORTED},
+    {DEEPSEEK("2", ",\"topk_method\":7"), "topk_method an integer is not supported",
+     CDZ_E_UNSUPPORTED},
+    {CONFIG("deepseek_v2", ",\"n_routed_experts\":8,\"num_experts_per_tok\":2,"
+                           "\"moe_intermediate_size\":16,\"qk_rope_head_dim\":7"),
+     "qk_rope_head_dim 7 is odd", CDZ_E_UNSUPPORTED},
+    {CONFIG("deepseek_v2", ",\"n_routed_experts\":8,\"num_experts_per_tok\":2,"
+                           "\"moe_intermediate_size\":16,\"kv_lora_rank\":0"),
+     "kv_lora_rank is 0, expected a whole number from 1", CDZ_E_INPUT},
 };
 
 static void wrong_configurations_are_sentences(void **state)
@@ -328,6 +662,24 @@ static const struct {
      {-1, -1, -1, -2, -2, -2},
      {3, 4},
      {0.5f, 0.5f}},
+    {"groups by their best: two good ones are no better than one that is best",
+     {.n_groups = 2, .groups_kept = 1, .groups_by_best = true, .scale = 1},
+     {1, 1, 1, 2, -3, -3},
+     {0},
+     {3, 4},
+     {0.4723411f, 0.0031826f}},
+    {"one after the other, each among what is near it",
+     {.score = CDZ_ROUTE_NEAREST, .near = 0.5f, .scale = 1},
+     {0, 0, 1, 0, 2, 0},
+     {0},
+     {4, 2},
+     {0.7310586f, 1.0f}},
+    {"negative ones are near in shares of themselves",
+     {.score = CDZ_ROUTE_NEAREST, .near = 0.5f, .scale = 1},
+     {-2, -1, -9, -9, -9, -9},
+     {0},
+     {1, 0},
+     {0.7310586f, 1.0f}},
     {"a sum that is at least so much",
      {.score = CDZ_ROUTE_SIGMOID, .normalise = true, .sum_least = 2, .scale = 1},
      {0, 0, 0, 0, 0, 0},
@@ -359,11 +711,9 @@ static void no_number_leads_elsewhere(void **state)
     (void)state;
     const float odd[] = {NAN, INFINITY, -INFINITY, 0, 1e38f};
     for (size_t i = 0; i < COUNT(odd); i++)
-        for (int kind = 0; kind < 2; kind++) {
-            const cdz_router r = {.score = kind ? CDZ_ROUTE_SIGMOID : CDZ_ROUTE_SOFTMAX,
-                                  .n_groups = 3,
-                                  .groups_kept = 1,
-                                  .scale = 1};
+        for (int kind = 0; kind < 3; kind++) {
+            const cdz_router r = {
+                .score = (cdz_route_score)kind, .n_groups = 3, .groups_kept = 1, .scale = 1};
             float scores[E], weights[E];
             int32_t ids[E];
             uint32_t seen = 0;
@@ -461,10 +811,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_docs_have_every_family),
         cmocka_unit_test(layers_are_what_the_rules_say),
+        cmocka_unit_test(mixers_are_what_the_rules_say),
+        cmocka_unit_test(states_have_their_sizes),
+        cmocka_unit_test(falcons_are_laid_as_they_say),
+        cmocka_unit_test(the_last_layers_use_others_keys),
+        cmocka_unit_test(scores_fall_with_distance),
+        cmocka_unit_test(heads_may_have_norms_of_their_own),
+        cmocka_unit_test(long_rows_have_a_scale_of_their_own),
         cmocka_unit_test(granite_has_four_multipliers),
         cmocka_unit_test(alpha_makes_theta_larger),
         cmocka_unit_test(routers_are_told),
         cmocka_unit_test(queries_grow_with_positions),
+        cmocka_unit_test(latents_are_one_head_of_keys),
         cmocka_unit_test(wrong_configurations_are_sentences),
         cmocka_unit_test(the_text_part_is_found),
         cmocka_unit_test(rows_find_their_experts),

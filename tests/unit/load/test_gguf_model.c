@@ -10,11 +10,14 @@
 static const struct {
     const char *name;
     bool near;
-} models[] = {{"llama_bf16", false}, {"llama_tied_l3", true}, {"mistral_sw", false},
-              {"mixtral", false},    {"gemma3", false},       {"gpt_neox", false},
-              {"phi3", false},       {"qwen2_sw", false},     {"cohere2", false},
-              {"glm4_moe", false},   {"granite", false},      {"granitemoe", false},
-              {"llama4", true},      {"olmo3", false},        {"qwen2_moe", false}};
+} models[] = {{"llama_bf16", false},    {"llama_tied_l3", true}, {"mistral_sw", false},
+              {"mixtral", false},       {"gemma3", false},       {"gpt_neox", false},
+              {"phi3", false},          {"qwen2_sw", false},     {"cohere2", false},
+              {"glm4_moe", false},      {"granite", false},      {"granitemoe", false},
+              {"llama4", true},         {"olmo3", false},        {"qwen2_moe", false},
+              {"gpt_oss_mxfp4", false}, {"deepseek_v2", false},  {"deepseek_v3", false},
+              {"stablelm2", false},     {"falcon_40b", false},   {"bloom", false},
+              {"apertus", true}};
 
 static float *prompt_logits(const char *model, size_t *n)
 {

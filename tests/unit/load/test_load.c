@@ -100,6 +100,22 @@ static void golden_models_open(void **state)
     }
 }
 
+/* A position of latents is one key; experts of MXFP4 stay in blocks. */
+static void caches_and_blocks_are_counted(void **state)
+{
+    (void)state;
+    enum { EXPERT_ROWS = 64 * 2 + 64 };
+    cdz_weights *w = open_golden("deepseek_v3");
+    assert_int_equal(w->facts.kv_bytes_per_token, 3 * (16 + 8) * sizeof(float));
+    assert_int_equal(w->facts.n_unexpected, 0);
+    cdz_weights_close(w);
+    w = open_golden("gpt_oss_mxfp4");
+    assert_int_equal(w->facts.kv_bytes_per_token, 2 * 2 * 16 * sizeof(float));
+    assert_int_equal(w->facts.bytes[CDZ_MXFP4], 2 * 4 * EXPERT_ROWS * cdz_row_bytes(CDZ_MXFP4, 32));
+    assert_int_equal(w->facts.n_unexpected, 0);
+    cdz_weights_close(w);
+}
+
 static void weights_have_their_shapes(void **state)
 {
     (void)state;
@@ -640,7 +656,7 @@ static const struct {
     {"biases that are not there", "llama_bf16", "config.json", "\"mlp_bias\": false",
      "\"mlp_bias\": true", "tensor model.layers.0.mlp.gate_proj.bias is missing", CDZ_E_INPUT},
     {"another type of model", "llama_bf16", "config.json", "\"model_type\": \"llama\"",
-     "\"model_type\": \"bloom\"", "config.json: model_type \"bloom\" is not supported",
+     "\"model_type\": \"rwkv6\"", "config.json: model_type \"rwkv6\" is not supported",
      CDZ_E_UNSUPPORTED},
     {"8-bit weights", "llama_bf16", "model.safetensors",
      "\"model.norm.weight\":{\"dtype\":\"BF16\",\"shape\":[32]",
@@ -816,6 +832,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_models_open),
+        cmocka_unit_test(caches_and_blocks_are_counted),
         cmocka_unit_test(weights_have_their_shapes),
         cmocka_unit_test(weights_are_mapped_in_place),
         cmocka_unit_test(configs_are_kept),

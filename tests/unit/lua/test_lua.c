@@ -196,7 +196,10 @@ static const struct {
      "local ok, e = pcall(function() return p.budget_mss end)\n"
      "assert(not ok and e:find(\"'budget_mss' is declared: did you mean 'budget_ms'?\", 1, true), e)"},
     {"config", "assert(ctx:config('top_k') == 50 and ctx:config('temperature') == 0.5)\n"
-               "assert(ctx:config('nope') == nil)"},
+               "assert(ctx:config('top_p') == nil)"},
+    {"config of a wrong name",
+     "local ok, e = pcall(ctx.config, ctx, 'top_kk')\n"
+     "assert(not ok and e:find(\"no generation parameter 'top_kk': did you mean 'top_k'?\", 1, true), e)"},
     {"unknown parameters", "local ok, e = pcall(function() return p.nothing end)\n"
                            "assert(not ok and e:find(\"no parameter 'nothing'\", 1, true), e)"},
     {"parameters are read-only", "assert(not pcall(function() p.budget_ms = 1 end))"},
@@ -237,6 +240,18 @@ static const struct {
      "c:or_(b):clear(1):flip({5}); local i = c:ids(); assert(#i == 2 and i[1] == 3 and i[2] == 5)\n"
      "row:fill(0):where(b, 4); assert(row[3] == 4 and row[2] == 0); assert(#b == 16)\n"
      "assert(not pcall(b.set, b, 16))"},
+    {"grammars",
+     "local g = cadenza.grammar { regex = '[0-9]{2,3}|ab' }\n"
+     "assert(g:viable('1') and not g:accepts('1') and g:accepts('12') and not g:viable('x'))\n"
+     "assert(g:viable() and not g:accepts() and g:forced('a') == 'b' and g:forced() == '')\n"
+     "assert(cadenza.grammar { choice = { 'red', 'green' } }:accepts('green'))\n"
+     "assert(cadenza.grammar { json_schema = '{\"enum\": [5]}' }:forced() == '5')\n"
+     "assert(cadenza.grammar { grammar = 'root ::= \"a\"' }:accepts('a'))\n"
+     "assert(not pcall(cadenza.grammar, {}) and not pcall(cadenza.grammar, { regex = 5 }))\n"
+     "assert(not pcall(cadenza.grammar, { choice = {} }) and not pcall(cadenza.grammar, { regx = 'a' }))\n"
+     "assert(not pcall(cadenza.grammar, { regex = 'a', gbnf = 'b' }))\n"
+     "local bad = cadenza.grammar { regex = 'a(?=b)' }; assert(not pcall(bad.viable, bad, 'a'))\n"
+     "assert(not pcall(g.viable, g, 4) and not pcall(g.start, g) and not pcall(g.feed, g, 1, 'a'))"},
     {"reductions", "row:fill(0); row[3] = 2; row[7] = -2; assert(row:max() == 2 and row:min() == "
                    "-2 and row:argmax() == 3)\n"
                    "assert(row:sum() == 0 and row:mean() == 0 and row:dot(row) == 8 and "

@@ -276,7 +276,7 @@ static const struct {
     {"a stop reason that is none", "ctx:finish(1, {})", "string expected, got table"},
     {"an unknown verb", "ctx:nothing()", "ctx has no field or verb 'nothing'"},
     {"a verb nearly right", "ctx:appnd(1)", "'appnd': did you mean 'append'?"},
-    {"its own generator", "vec.from{ 1 }:gumbel(ctx.rng)", "ctx has no field or verb 'rng'\n"},
+    {"a prompt of no row", "ctx:prompt_of(2)", "row 2 is outside 1 to 1"},
 };
 
 static void failing_scripts(void **state)
@@ -448,6 +448,7 @@ static void hidden(void **state)
                    "  assert(#h == 2 and #h[1] == 2 and #h[2][2] == 3 and h[2][2][3] == 2)\n"
                    "  local scores = ctx:head({ h[1][2], h[2][2] })\n"
                    "  assert(#scores == 2 and #scores[2] == facts.n_vocab and scores[2][2] == 4)\n"
+                   "  assert(ctx:lens({ h[1][2], h[2][2] })[2][2] == 8)\n"
                    "  local good, why = pcall(ctx.head, ctx, { scores[1] })\n"
                    "  assert(not good and why:find('has %d+ numbers'))\n"
                    "  ctx:keep_hidden('all', {})\n"

@@ -12,7 +12,7 @@ typedef struct face {
 static const face faces[] = {
     {"Vec", CDZ_LUA_VEC},           {"Ids", CDZ_LUA_IDS},   {"Bitset", CDZ_LUA_BITSET},
     {"Rng", CDZ_LUA_RNG},           {"Seq", CDZ_LUA_SEQ},   {"Context", "cadenza.context"},
-    {"Decoder", "cadenza.decoder"}, {"Expr", CDZ_LUA_EXPR},
+    {"Decoder", "cadenza.decoder"}, {"Expr", CDZ_LUA_EXPR}, {"Grammar", CDZ_LUA_GRAMMAR},
 };
 
 typedef struct stub {

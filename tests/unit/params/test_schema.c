@@ -318,7 +318,7 @@ static void a_plugin(void **state)
     cdz_arena arena = {0};
     cdz_buf text = {0};
     cdz_json schema, value;
-    cdz_plugin_schema(&plugin, &text);
+    cdz_params_plugin_schema(&plugin, &text);
     parse(text.data, &arena, &schema);
     assert_true(cdz_json_eq(cdz_json_get(&schema, "title"), "org.example.all"));
     assert_true(cdz_json_eq(cdz_json_get(&schema, "description"), "All \"types\""));

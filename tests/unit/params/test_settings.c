@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -70,10 +71,13 @@ static const char *sample(const cdz_setting *row)
 
 static const char *bad(const cdz_setting *row)
 {
+    static char number[32];
     switch (row->kind) {
-    case CDZ_KIND_COUNT: return row->most < UINT32_MAX ? "1025" : "-1";
+    case CDZ_KIND_COUNT:
+        snprintf(number, sizeof number, "%.0f", row->most + 1);
+        return row->most < UINT32_MAX ? number : "-1";
     case CDZ_KIND_BYTES: return "0";
-    case CDZ_KIND_SECONDS: return "0";
+    case CDZ_KIND_SECONDS: return row->least > 0 ? "0" : "-1";
     case CDZ_KIND_WORD: return row->home == CDZ_HOME_PROGRAM ? "zz" : NULL;
     default: return NULL;
     }
@@ -248,8 +252,58 @@ static void words_are_counted(void **state)
     for (const char *const *word = (const char *const[]){"", "o", "off|spread", "spreads", NULL};
          *word; word++)
         assert_int_equal(cdz_setting_word(numa, *word, &which, &err), CDZ_E_USAGE);
-    assert_string_equal(err.text, "numa: there is no 'spreads', expected off or spread");
+    assert_string_equal(
+        err.text, "numa: there is no 'spreads', expected off or spread: did you mean 'spread'?");
     assert_int_equal(cdz_setting_word(numa, "on", &which, NULL), CDZ_E_USAGE);
+}
+
+/* --- a server's file ---------------------------------------------------------------------------------------------- */
+
+/* Every key of it is taken, and what was said before stays. */
+static void a_servers_file_is_read(void **state)
+{
+    (void)state;
+    char path[] = "server.ini-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    const cdz_setting *row;
+    fprintf(file, "[server]\n");
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++)
+        if (row->served && strcmp(row->section, "server") == 0)
+            fprintf(file, "%s = %s\n", row->name, sample(row) ? sample(row) : "yes");
+    fprintf(file, "[model small]\npath = a\nload = start\nidle = 3\n[model large]\npath = b\n");
+    assert_int_equal(fclose(file), 0);
+    cdz_settings *line = calloc(1, sizeof *line), *all = calloc(1, sizeof *all);
+    cdz_served_list models;
+    cdz_arena arena = {0};
+    cdz_error err = {0};
+    assert_int_equal(cdz_settings_take(line, cdz_setting_named("port"), "7", &err), CDZ_OK);
+    assert_int_equal(cdz_settings_take(line, cdz_setting_named("allowed_host"), "own", &err),
+                     CDZ_OK);
+    assert_int_equal(cdz_settings_copy(line, all, &err), CDZ_OK);
+    if (cdz_settings_read_server(path, all, &models, &arena, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++)
+        if (row->served && strcmp(row->section, "server") == 0 && !all->said[i])
+            fail_msg("%s was not taken", row->name);
+    assert_int_equal(all->program.server.port, 7);
+    assert_int_equal(all->program.server.n_allowed_hosts, 1);
+    assert_string_equal(all->program.server.allowed_hosts[0], "own");
+    assert_int_equal(all->program.server.n_cors_origins, 1);
+    assert_true(all->program.server.open_metrics);
+    assert_int_equal(models.n, 2);
+    assert_string_equal(models.at[0].name, "small");
+    assert_string_equal(models.at[0].load, "start");
+    assert_true(models.at[0].idle > 2.5);
+    assert_null(models.at[1].load);
+    assert_false(cdz_setting_section("server")); /* pipelines have no such section */
+    unlink(path);
+    cdz_settings_free(all);
+    cdz_settings_free(line);
+    cdz_arena_free(&arena);
+    free(all);
+    free(line);
 }
 
 int main(void)
@@ -262,6 +316,7 @@ int main(void)
         cmocka_unit_test(variables_fill_what_is_unset),
         cmocka_unit_test(names_are_found),
         cmocka_unit_test(words_are_counted),
+        cmocka_unit_test(a_servers_file_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,8 +130,8 @@ static const struct {
     {"other_param_flags", "parameter strength: it has a flag that is unknown"},
     {"other_extension",
      "needs the extension 'cadenza.sky/1', which this host (ABI 1.0) lacks; it "
-     "has cadenza.companion/1, cadenza.draft.thread-check/1, cadenza.form/1, cadenza.mask/1, "
-     "cadenza.phase/1, cadenza.state/1, cadenza.tokenizer/1, cadenza.vec/1"},
+     "has cadenza.companion/1, cadenza.draft.thread-check/1, cadenza.form/1, cadenza.grammar/1, cadenza.mask/1, "
+     "cadenza.phase/1, cadenza.state/1, cadenza.tokenizer/1, cadenza.trace/1, cadenza.vec/1"},
     {"reserved_field", "a reserved field of its entry is not 0"},
     {"other_size", "its entry has 24 bytes, this host expects"},
     {"other_fingerprint", "built where cdz_step has"},
@@ -645,7 +645,7 @@ static const struct {
     {"bad version", "[plugin]\nid = a\nversion = new\nkind = processor\nentry = good.so\n",
      CDZ_E_INPUT, "version = new: expected one as 1.0.0"},
     {"bad kind", "[plugin]\nid = a\nversion = 1.0.0\nkind = butler\nentry = good.so\n", CDZ_E_INPUT,
-     "kind = butler: expected processor, criterion, strategy, drafter, observer or loader"},
+     "kind = butler: expected processor, criterion, strategy, drafter, observer, loader or scheduler"},
     {"newer ABI", GOOD_INI "abi = 1.9\n", CDZ_E_PLUGIN,
      "plugin.ini: built for ABI 1.9, this host speaks 1.0; use a newer Cadenza"},
     {"other ABI", GOOD_INI "abi = 2.0\n", CDZ_E_PLUGIN,

@@ -41,12 +41,11 @@ typedef struct meter {
 } meter;
 
 /* Row 0 speaks once per step. */
-static void meter_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
+static void meter_tokens(void *user, const cdz_new_tokens *tokens)
 {
     meter *m = user;
-    (void)ids;
-    if (row != 0) return;
-    m->a.n_streamed[0] += n;
+    if (tokens->row != 0) return;
+    m->a.n_streamed[0] += tokens->n;
     if (m->a.n_streamed[0] == WARM) m->at_warm = atomic_load(&n_allocations);
     if (m->a.n_streamed[0] == LAST) m->at_last = atomic_load(&n_allocations);
 }

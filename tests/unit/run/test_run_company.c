@@ -4,76 +4,7 @@
 
 enum { V = 384, LONG = 700 };
 
-static int32_t prompt_id(uint32_t seed, uint32_t i)
-{
-    return (int32_t)((seed * 7919u + i * 104729u + i * i * 31u) % (V - 3) + 3);
-}
-
-static void fill_prompt(int32_t *ids, uint32_t n, uint32_t seed)
-{
-    for (uint32_t i = 0; i < n; i++) ids[i] = prompt_id(seed, i);
-}
-
 /* --- one prompt, whole and in pieces --------------------------------------------------------------------------- */
-
-/* Feeds the prompt to a sequence in uneven pieces and returns the scores of all positions. */
-static cdz_status run_pieces(cdz_decoder *dec, const cdz_step *step)
-{
-    static const uint32_t pieces[] = {1, 2, 31, 1, 64, 7, 200, 3};
-    const cdz_ids ids = cdz_input_ids(dec, 0);
-    const size_t width = step->request->n_vocab;
-    float *all = cdz_scratch(step, ids.len * width * sizeof *all);
-    cdz_seq *seq;
-    cdz_scores got;
-    uint32_t at = 0;
-    CHECK(all);
-    CDZ_TRY(cdz_seq_new(dec, NULL, &seq));
-    for (uint32_t i = 0; at < ids.len; i++) {
-        uint32_t n = pieces[i % 8];
-        if (n > ids.len - at) n = ids.len - at;
-        CDZ_TRY(cdz_seq_append(dec, seq, ids.at + at, n));
-        CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_ALL, &got));
-        CHECK(got.n_rows == n);
-        memcpy(all + at * width, got.data, n * width * sizeof *all);
-        at += n;
-    }
-    const uint64_t shape[] = {ids.len, width};
-    return cdz_put_result(dec, "logits", CDZ_RESULT_F32, 2, shape, all);
-}
-STRATEGY(pieces, run_pieces, 0);
-
-static float *keep(const float *from, size_t n)
-{
-    float *copy = malloc(n * sizeof *copy);
-    assert_non_null(copy);
-    return memcpy(copy, from, n * sizeof *copy);
-}
-
-static size_t width_of(const rig *r)
-{
-    return cdz_run_model_weights(r->model)->arch.n_vocab;
-}
-
-static float *whole_logits(const rig *r, const int32_t *ids, uint32_t len)
-{
-    answer a;
-    cdz_job *job = new_job(r, NULL, ids, NULL, 1, len, 0, &a);
-    job->prompt_logits = true;
-    float *logits = keep(run_well(r, &a)->prompt_logits, len * width_of(r));
-    answer_free(&a);
-    return logits;
-}
-
-static float *piece_logits(const rig *r, const int32_t *ids, uint32_t len)
-{
-    hand_plan plan;
-    plan_init(&plan, &pieces.base, NULL);
-    answer a;
-    new_job(r, &plan, ids, NULL, 1, len, 1, &a);
-    float *logits = keep(run_well(r, &a)->results[0].data, len * width_of(r));
-    answer_free(&a);
-    return logits;
-}
 
 static void test_chunks_threads_fibres(void **state)
 {
@@ -88,14 +19,14 @@ static void test_chunks_threads_fibres(void **state)
         {"baton", "llama_gqa", "threads", 1},
     };
     static int32_t ids[LONG];
-    fill_prompt(ids, LONG, 1); /* longer than a pass */
+    random_ids(ids, LONG, V, 1); /* longer than a pass */
     float *want = NULL;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rig r = rig_open(cases[i].model, (cdz_engine_options){.n_threads = cases[i].threads,
                                                               .fibres = cases[i].fibres});
         float *whole = whole_logits(&r, ids, LONG);
         float *parts = piece_logits(&r, ids, LONG);
-        if (!want) want = keep(whole, (size_t)LONG * V);
+        if (!want) want = keep_floats(whole, (size_t)LONG * V);
         if (!same_floats(whole, want, (size_t)LONG * V)) fail_msg("%s: whole", cases[i].name);
         if (!same_floats(parts, want, (size_t)LONG * V)) fail_msg("%s: pieces", cases[i].name);
         free(whole);
@@ -105,18 +36,19 @@ static void test_chunks_threads_fibres(void **state)
     free(want);
 }
 
-/* Sliding windows as well: each model has windows of another kind. */
-static void test_chunks_with_windows(void **state)
+/* Windows of two kinds; sinks and experts in blocks; latents. */
+static void test_chunks_of_other_kinds(void **state)
 {
     (void)state;
-    static const char *const names[] = {"mistral_sw", "qwen2_sw"};
+    static const char *const names[] = {"mistral_sw", "qwen2_sw", "gpt_oss_mxfp4", "deepseek_v3"};
     static int32_t ids[150];
     for (uint32_t i = 0; i < 150; i++) ids[i] = (int32_t)(i * 37 % 200 + 3);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         rig r = rig_open(names[i], (cdz_engine_options){.n_threads = 2});
-        assert_true(cdz_run_model_weights(r.model)->arch.has_window);
+        const cdz_arch *a = &cdz_run_model_weights(r.model)->arch;
+        assert_true(a->has_window || a->latent.kv_rank);
         float *whole = whole_logits(&r, ids, 150), *parts = piece_logits(&r, ids, 150);
-        assert_true(same_floats(whole, parts, 150 * width_of(&r)));
+        assert_true(same_floats(whole, parts, 150 * vocab_of(&r)));
         free(whole);
         free(parts);
         rig_close(&r);
@@ -141,7 +73,7 @@ static void make_request(crowd *c, uint32_t i)
     int32_t ids[3 * 64];
     uint8_t mask[3 * 64];
     memset(mask, 1, sizeof mask);
-    fill_prompt(ids, rows * len, i);
+    random_ids(ids, rows * len, V, i);
     for (uint32_t row = 1; row < rows; row++)
         for (uint32_t k = 0; k < row && k + 1 < len; k++) mask[row * len + k] = 0;
     plan_init(&c->plans[i], i % 2 ? c->sample : c->greedy, NULL);
@@ -240,7 +172,7 @@ static void test_batch_rows(void **state)
     int32_t ids[ROWS * LEN];
     uint8_t mask[ROWS * LEN];
     memset(mask, 1, sizeof mask);
-    fill_prompt(ids, ROWS * LEN, 3);
+    random_ids(ids, ROWS * LEN, V, 3);
     for (uint32_t r = 0; r < ROWS; r++)
         for (uint32_t i = 0; i < 9 * r; i++) mask[r * LEN + i] = 0;
     rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 2});
@@ -273,7 +205,7 @@ static void test_shared_prompt(void **state)
     (void)state;
     enum { LEN = 50, ROWS = 5, NEW = 20 };
     int32_t ids[LEN];
-    fill_prompt(ids, LEN, 5);
+    random_ids(ids, LEN, V, 5);
     rig r = rig_open("llama_gqa", (cdz_engine_options){0});
     hand_plan plan;
     plan_init(&plan, built_plugin("sample"), NULL);
@@ -312,7 +244,7 @@ static void test_prefill_chunks(void **state)
     static int32_t ids[ROWS * LEN];
     static uint8_t mask[ROWS * LEN];
     memset(mask, 1, sizeof mask);
-    fill_prompt(ids, ROWS * LEN, 8);
+    random_ids(ids, ROWS * LEN, V, 8);
     for (uint32_t r = 1; r < ROWS; r++)
         for (uint32_t i = 0; i < 250 * r; i++) mask[r * LEN + i] = 0;
     answer first;
@@ -344,7 +276,7 @@ static void test_prefill_chunks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_threads_fibres), cmocka_unit_test(test_chunks_with_windows),
+        cmocka_unit_test(test_chunks_threads_fibres), cmocka_unit_test(test_chunks_of_other_kinds),
         cmocka_unit_test(test_fifty_requests),        cmocka_unit_test(test_batch_rows),
         cmocka_unit_test(test_shared_prompt),         cmocka_unit_test(test_prefill_chunks),
     };

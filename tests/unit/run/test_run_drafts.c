@@ -337,6 +337,21 @@ static cdz_status run_exits(cdz_decoder *dec, const cdz_step *step)
     memcpy(kept.data, got.data, V * sizeof(float));
     CDZ_TRY(cdz_seq_forward(dec, &none, 1, CDZ_POSITIONS_LAST, &got));
     CHECK(same_floats(kept.data, got.data, V));
+
+    /* What a layer left, read through the model's end, is what an exit there says. */
+    static const uint32_t layer = 1;
+    cdz_seq *again;
+    cdz_hidden hidden;
+    CDZ_TRY(cdz_keep_hidden(dec, CDZ_POSITIONS_LAST, &layer, 1));
+    CDZ_TRY(cdz_seq_new(dec, NULL, &again));
+    CDZ_TRY(cdz_seq_append(dec, again, prompt, PROMPT));
+    CDZ_TRY(cdz_seq_forward(dec, &again, 1, CDZ_POSITIONS_LAST, &got));
+    CDZ_TRY(cdz_hidden_states(dec, &hidden));
+    CDZ_TRY(cdz_lens(dec, cdz_hidden_row(&hidden, 0, 0), 1, &got));
+    CHECK(got.n_rows == 1 && same_floats(kept.data, got.data, V));
+    CDZ_TRY(cdz_head(dec, cdz_hidden_row(&hidden, 0, 0), 1, &got));
+    CHECK(!same_floats(kept.data, got.data, V));
+    CHECK(cdz_lens(dec, hidden.data, 0, &got) == CDZ_E_PLUGIN);
     return CDZ_OK;
 }
 STRATEGY(exits, run_exits, 0);

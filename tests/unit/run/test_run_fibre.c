@@ -126,12 +126,61 @@ static void test_unknown_way(void **state)
     assert_null(fibres);
 }
 
+/* --- errands ---------------------------------------------------------------------------------------------- */
+
+typedef struct errand {
+    cdz_fibre *fibre;
+    int turns;
+    bool big; /* its own stack would not do */
+} errand;
+
+/* More than a fibre's stack has. */
+static void need_room(void *arg)
+{
+    volatile char room[2 * 1024 * 1024];
+    errand *e = arg;
+    for (size_t i = 0; i < sizeof room; i += 4096) room[i] = 1;
+    e->big = room[4096] == 1 && cdz_fibre_now == e->fibre;
+    e->turns++;
+}
+
+static void send_errands(void *arg)
+{
+    errand *e = arg;
+    for (int i = 0; i < 3; i++) {
+        cdz_fibre_outside(need_room, e);
+        cdz_fibre_suspend(e->fibre);
+    }
+    cdz_fibre_outside(need_room, e);
+}
+
+static void test_errands(void **state)
+{
+    (void)state;
+    for (int way = 0; way < N_WAYS; way++) {
+        cdz_fibres *fibres = open_way(way);
+        errand e = {0};
+        assert_int_equal(cdz_fibre_start(fibres, send_errands, &e, &e.fibre, NULL), CDZ_OK);
+        for (int i = 1; i <= 4; i++) {
+            assert_false(cdz_fibre_ended(e.fibre));
+            cdz_fibre_resume(e.fibre);
+            assert_int_equal(e.turns, i);
+            assert_true(e.big);
+        }
+        assert_true(cdz_fibre_ended(e.fibre));
+        cdz_fibre_free(e.fibre);
+        cdz_fibres_free(fibres);
+    }
+    errand here = {0}; /* outside any fibre */
+    cdz_fibre_outside(need_room, &here);
+    assert_int_equal(here.turns, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_never_resumed),
+        cmocka_unit_test(test_turns),       cmocka_unit_test(test_errands),
+        cmocka_unit_test(test_depth),       cmocka_unit_test(test_never_resumed),
         cmocka_unit_test(test_unknown_way),
     };
     return cmocka_run_group_tests_name("run fibres", tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* test_run_guard.c - what a function of a plugin does to the thread ends with the call: the engine calls each of them, one
  * sets flush-to-zero, and from then on every verb and every other plugin looks at the thread. */
+#include "base/environment.h"
 #include "cadenza/drafter.h"
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/form.h"
@@ -289,7 +290,7 @@ typedef struct sick_case {
 /* Scores are fetched for processors from a device of its own alone. */
 static bool is_asked(const sick_case *c)
 {
-    return strcmp(c->function, "form.edits") != 0 || cdz_env_device();
+    return strcmp(c->function, "form.edits") != 0 || cdz_env_named("CADENZA_DEVICE");
 }
 
 static void test_modes_end_with_the_call(void **state)

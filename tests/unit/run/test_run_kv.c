@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "run/pass/sequence.h"
 
-static const cdz_kv_shape shape = {2, 1, 8, CDZ_F32};
+static const cdz_kv_shape shape = {2, 1, 8, CDZ_F32, 0};
 
 typedef struct store {
     cdz_backend *backend;
@@ -466,6 +466,163 @@ static void test_ring_and_plain(void **state)
     close_packed(&p);
 }
 
+/* --- blocks that are found again ------------------------------------------------------------------------------- */
+
+static void list_store(store *s, uint32_t reserved)
+{
+    start_store(s, reserved);
+    assert_int_equal(cdz_kv_pool_list(s->pool, NULL), CDZ_OK);
+    s->account.lists = true;
+}
+
+static void census(const store *s, const cdz_kv_account *other, const cdz_seq *const *seqs, int n)
+{
+    cdz_kv_census_begin(s->pool);
+    cdz_kv_census_account(&s->account);
+    if (other) cdz_kv_census_account(other);
+    for (int i = 0; i < n; i++)
+        cdz_kv_census_blocks(seqs[i]->account, seqs[i]->blocks, cdz_seq_own_blocks(seqs[i]));
+    cdz_kv_census_end(s->pool);
+}
+
+static uint32_t find(cdz_seq *seq)
+{
+    const uint32_t n = cdz_seq_find(seq, false);
+    assert_int_equal(cdz_seq_prepare(seq, NULL), CDZ_OK);
+    return n;
+}
+
+/* What a prompt has listed, another holds with it, and after it; and it is not written to. */
+static void test_find(void **state)
+{
+    (void)state;
+    store s = open_store(16);
+    list_store(&s, 4);
+    cdz_kv_account other;
+    assert_true(cdz_kv_open(s.pool, 6, &other));
+    other.lists = true;
+    cdz_seq a = new_seq(&s, 100), b = {0};
+    a.begun = 100;
+    compute(&a);
+    cdz_seq_list(&a);
+    assert_int_equal(a.n_listed, 3);
+    assert_int_equal(s.account.used, 1); /* listed blocks are the pool's */
+    assert_int_equal(s.account.reserved, 1);
+    census(&s, &other, (const cdz_seq *[]){&a}, 1);
+
+    b = new_seq(&s, 96);
+    b.account = &other;
+    assert_int_equal(find(&b), 64); /* never the last position */
+    assert_int_equal(b.blocks[1], a.blocks[1]);
+    assert_int_not_equal(b.blocks[2], a.blocks[2]);
+    census(&s, &other, (const cdz_seq *[]){&a, &b}, 2);
+    const int32_t listed = a.blocks[1];
+    cdz_seq_clear(&a);
+    cdz_kv_close(&s.account);
+    census(&s, &other, (const cdz_seq *[]){&b}, 1);
+
+    cdz_seq_cut(&b, 40); /* b alone holds it now, and writes to it */
+    const int32_t more = 7;
+    assert_int_equal(cdz_seq_push(&b, &more, 1, NULL), CDZ_OK);
+    compute(&b);
+    assert_int_equal(b.blocks[1], listed);
+    assert_int_equal(cdz_kv_serial(s.pool, listed), 0);
+    census(&s, &other, (const cdz_seq *[]){&b}, 1);
+    cdz_seq_clear(&b);
+    census(&s, &other, NULL, 0);
+    cdz_kv_close(&other);
+    close_store(&s);
+}
+
+/* Of the same ids: after others, of another salt, of another kind. */
+static void test_keys(void **state)
+{
+    (void)state;
+    store s = open_store(16);
+    list_store(&s, 0);
+    cdz_seq a = new_seq(&s, 70), b;
+    compute(&a);
+    cdz_seq_clear(&a);
+    assert_int_equal(cdz_kv_pool_counts(s.pool).resting, 2);
+    b = new_seq(&s, 70);
+    s.account.salt[31] = 1;
+    assert_int_equal(find(&b), 0);
+    s.account.salt[31] = 0;
+    b.long_rope = true;
+    assert_int_equal(cdz_seq_find(&b, false), 0);
+    b.long_rope = false;
+    b.ids[0]++;
+    assert_int_equal(cdz_seq_find(&b, false), 0);
+    b.ids[0]--;
+    b.ids[33]++;
+    assert_int_equal(cdz_seq_find(&b, false), 32);
+    b.ids[33]--;
+    assert_int_equal(cdz_seq_find(&b, false), 32);
+    cdz_seq_clear(&b);
+
+    b = new_seq(&s, 70);
+    const uint8_t mask[70] = {0, 1};
+    cdz_seq_set_mask(&b, mask, 70);
+    assert_int_equal(cdz_seq_find(&b, false), 0);
+    cdz_seq_set_mask(&b, NULL, 0);
+    b.n_layers = 1;
+    assert_int_equal(find(&b), 0);
+    cdz_seq_clear(&b);
+    close_store(&s);
+}
+
+/* The block used least recently goes first, and of a sequence the last one. */
+static void test_give_away(void **state)
+{
+    (void)state;
+    store s = open_store(6);
+    list_store(&s, 0);
+    cdz_seq a = new_seq(&s, 65), b = new_seq(&s, 65);
+    for (int i = 0; i < 65; i++) b.ids[i] += 100;
+    compute(&a);
+    compute(&b);
+    cdz_seq_clear(&a);
+    cdz_seq_clear(&b);
+    assert_int_equal(cdz_kv_pool_counts(s.pool).resting, 4);
+    a = new_seq(&s, 65);
+    assert_int_equal(find(&a), 64);
+    compute(&a);
+    cdz_seq c = new_seq(&s, 70); /* two are free, and the last of b's goes */
+    for (int i = 0; i < 70; i++) c.ids[i] += 300;
+    compute(&c);
+    assert_int_equal(s.budget.given_away, 2);
+    census(&s, NULL, (const cdz_seq *[]){&a, &c}, 2);
+    cdz_seq_clear(&c);
+    cdz_seq_clear(&a);
+    a = new_seq(&s, 65);
+    assert_int_equal(find(&a), 64);
+    cdz_seq_clear(&a);
+    close_store(&s);
+}
+
+/* Two that have computed the same keep one of the two; in a pool without a block to spare as well. */
+static void test_twice(void **state)
+{
+    (void)state;
+    store s = open_store(4);
+    list_store(&s, 4);
+    cdz_seq a = new_seq(&s, 64), b = new_seq(&s, 64);
+    a.begun = b.begun = 64;
+    compute(&a);
+    compute(&b);
+    cdz_seq_list(&a);
+    cdz_seq_list(&b);
+    assert_int_equal(b.n_listed, 2);
+    assert_int_equal(b.blocks[1], a.blocks[1]);
+    assert_int_equal(cdz_kv_pool_counts(s.pool).used, 2);
+    census(&s, NULL, (const cdz_seq *[]){&a, &b}, 2);
+    cdz_seq_clear(&a);
+    cdz_seq_clear(&b);
+    assert_int_equal(s.account.reserved, 4);
+    census(&s, NULL, NULL, 0);
+    close_store(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +633,10 @@ int main(void)
         cmocka_unit_test(test_no_room_for_one_block),
         cmocka_unit_test(test_full_while_growing),
         cmocka_unit_test(test_broken_promises),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_give_away),
+        cmocka_unit_test(test_twice),
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_ring_truncated),
         cmocka_unit_test(test_ring_shared),

@@ -32,10 +32,10 @@ typedef struct gate {
     bool reached, open, expire; /* expire: the deadline passes right there */
 } gate;
 
-static void gate_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
+static void gate_tokens(void *user, const cdz_new_tokens *tokens)
 {
     gate *g = user;
-    answer_tokens(&g->a, row, ids, n);
+    answer_tokens(&g->a, tokens);
     if (g->a.n_streamed[0] != 5) return;
     if (g->expire) {
         g->a.job->deadline_s = 1.0;

@@ -99,11 +99,11 @@ static cdz_job *prepare(const stage *s, const cdz_json *c)
     };
     const cdz_json document = {.type = CDZ_JSON_OBJECT, .len = 2, .members = fields};
     const cdz_prepare_input in = {.model = s->rig.model, .pipeline = s->hf, .document = &document};
-    cdz_job *job = NULL;
+    cdz_prepared call;
     cdz_error err = {0};
-    must(cdz_prepare_job(&in, &job, NULL, &err), &err);
-    put_script_first(job->plan, cdz_json_get(c, "step_logits"));
-    return job;
+    must(cdz_prepare_job(&in, &call, NULL, &err), &err);
+    put_script_first(call.job->plan, cdz_json_get(c, "step_logits"));
+    return call.job;
 }
 
 static void check_rows(const cdz_json *c, const cdz_outcome *outcome)

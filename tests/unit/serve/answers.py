@@ -88,6 +88,11 @@ for name, body, ini in (("processors", {"processors": [{"name": "dry", "params":
 got = completion({"prompt": P, "cadenza": {"pipeline": "story"}})["choices"][0]
 want = run("--pipeline", os.path.join(folder, "story.ini"), "-p", P)
 check("tokens of a pipeline", ids_of(got) == want["ids"], (got, want["ids"]))
+for section in ({"dry.multiplier": 0}, {"dry.multiplier": 5, "dry.allowed_length": 1}):
+    got = completion({"prompt": P, "cadenza": {"pipeline": "story", "kwargs": section}})["choices"][0]
+    args = [part for name, value in section.items() for part in ("-s", f"{name}={value}")]
+    want = run("--pipeline", os.path.join(folder, "story.ini"), "-p", P, *args)
+    check("tokens with a section's own value", ids_of(got) == want["ids"], (section, got, want["ids"]))
 got = completion({"prompt": P, "temperature": 0, "presence_penalty": 0.5, "frequency_penalty": 0.25})["choices"][0]
 want = run("--pipeline", penalties, "-p", P, "-n", "16", "-s", "do_sample=no")
 check("tokens with penalties", ids_of(got) == want["ids"], (got, want["ids"]))
@@ -103,6 +108,7 @@ for i, prompt in enumerate(prompts):
         check(f"row {k} of prompt {i}", ids_of(answer["choices"][2 * i + k]) == want["ids"][k], want["ids"])
 answer = completion({"prompt": P, "temperature": 0, "n": 3})
 check("greedy, three times", len({json.dumps(c["token_ids"]) for c in answer["choices"]}) == 1 and len(answer["choices"]) == 3)
+check("usage is their sum", answer["usage"]["completion_tokens"] == sum(len(ids_of(c)) for c in answer["choices"]), answer["usage"])
 answer = completion({"prompt": P, "n": 2, "cadenza": {"kwargs": {"num_beams": 3, "do_sample": False, "max_new_tokens": 6}}})
 want = run_request({"prompt": P, "kwargs": {"num_beams": 3, "do_sample": False, "num_return_sequences": 2, "max_new_tokens": 6}})
 check("two beams of three", [ids_of(c) for c in answer["choices"]] == want["ids"], (answer, want["ids"]))
@@ -128,6 +134,16 @@ events, _ = s.stream("/v1/completions", {"prompt": P, "stream": True, "temperatu
 check("no usage unasked", all("usage" not in e for e in events))
 events, _ = s.stream("/v1/completions", {"prompt": P, "stream": True, "temperature": 0, "echo": True})
 check("echo, streamed", "".join(e["choices"][0]["text"] for e in events) == P + wanted[0]["text"], events)
+
+events, _ = s.stream("/v1/completions", {"prompt": [P, "a"], "n": 2, "stream": True, "seed": 3, "max_tokens": 6, "stream_options": {
+    "include_usage": True, "continuous_usage_stats": True}})
+counts = [e["usage"]["completion_tokens"] for e in events]
+check("usage in each event", counts == sorted(counts) and counts[0] > 0 and all(e["usage"]["prompt_tokens"] == 7 for e in events), counts)
+answer = completion({"prompt": P, "request_id": "my-own.id_1", "temperature": 0})
+check("an id of the client's", answer["id"] == "cmpl-my-own.id_1" and ids_of(answer["choices"][0]) == wanted[0]["ids"], answer)
+answer = completion({"prompt": P, "ignore_eos": True, "temperature": 0, "max_tokens": 80})
+want = run_request({"prompt": P, "kwargs": {"do_sample": False, "eos_token_id": [], "max_new_tokens": 80}})
+check("past the end", ids_of(answer["choices"][0]) == want["ids"] and len(want["ids"]) == 80, answer)
 
 # --- stop strings: at every place of an answer ---
 long = completion({"prompt": P, "temperature": 0, "max_tokens": 40})["choices"][0]["text"]
@@ -164,12 +180,8 @@ check("messages to ids", s.post("/tokenize", {"messages": messages, "add_generat
 # --- log-probabilities ---
 want = run_request({"prompt": P, "kwargs": {"do_sample": False, "max_new_tokens": 8, "output_logprobs": True}})
 raw = [step[0] for step in want["raw_logprobs"]]
-for body in ({}, {"echo": True}, {"stream": True}):
-    if body.get("stream"):
-        events, _ = s.stream("/v1/completions", {"prompt": P, "temperature": 0, "max_tokens": 8, "logprobs": 3, **body})
-        choice = events[-1]["choices"][0]
-    else:
-        choice = completion({"prompt": P, "temperature": 0, "max_tokens": 8, "logprobs": 3, **body})["choices"][0]
+for body in ({}, {"echo": True}):
+    choice = completion({"prompt": P, "temperature": 0, "max_tokens": 8, "logprobs": 3, **body})["choices"][0]
     lp = choice["logprobs"]
     n = len(ids) if body.get("echo") else 0
     check("raw log-probabilities", all(abs(a - b) < 1e-6 for a, b in zip(lp["token_logprobs"][n:], raw)), (lp, raw))
@@ -178,6 +190,21 @@ for body in ({}, {"echo": True}, {"stream": True}):
     check("tokens join to the text", "".join(lp["tokens"]).startswith(choice["text"][: len(choice["text"]) - 1]), (lp, choice))
     if n:
         check("nothing precedes the first", lp["token_logprobs"][0] is None and lp["top_logprobs"][0] is None, lp)
+for more in ({"temperature": 0}, {"temperature": 0.9, "seed": 3}, {"cadenza": {"kwargs": {"num_beams": 3, "do_sample": False}}},
+             {"cadenza": {"kwargs": {"prompt_lookup_num_tokens": 3, "do_sample": False}}}, {"temperature": 0, "logit_bias": {"292": -100}}):
+    kept, scored = (completion({"prompt": P, "max_tokens": 8, "logprobs": 4, "echo": echo, **more})["choices"][0] for echo in (False, True))
+    check(f"kept or scored, the same bits: {more}", ids_of(kept) == ids_of(scored) and all(
+        kept["logprobs"][k] == scored["logprobs"][k][len(ids):] for k in ("tokens", "token_logprobs", "top_logprobs")), (kept, scored))
+face = s.post("/tokenize", {"prompt": "é\U0001f600", "add_special_tokens": False})[1]["tokens"]
+check("a character of several tokens", len(face) > 2, face)
+halves = completion({"prompt": P, "temperature": 0, "max_tokens": len(face), "logprobs": 0,
+                     "logit_bias": {str(i): 100 for i in face[:1]}, "cadenza": {"kwargs": {"eos_token_id": []}}})["choices"][0]
+check("halves have their offsets", halves["logprobs"]["text_offset"] == sorted(halves["logprobs"]["text_offset"]), halves)
+status, answer = s.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "temperature": 0, "max_tokens": 4,
+                                                 "logprobs": True, "logit_bias": {str(face[-1]): 100}})
+content = answer["choices"][0]["logprobs"]["content"]
+check("bytes of a half", content[0]["bytes"] and content[0]["bytes"][0] >= 0x80 and len(content[0]["bytes"]) < 4 and
+      "\ufffd" in content[0]["token"], content)
 scored = completion({"prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 1, "temperature": 0})["choices"][0]
 check("a prompt scored alone", scored["text"] == P and len(scored["logprobs"]["tokens"]) == len(ids), scored)
 harness = completion({"prompt": [ids], "temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True})
@@ -209,23 +236,54 @@ refusals = [
     (C, {"prompt": "a", "logprobs": 21}, "logprobs"), (C, {"prompt": "a", "logprobs": True}, "logprobs"),
     (C, {"prompt": "a", "stream": 1}, "stream"), (C, {"prompt": "a", "stream_options": {}}, "stream_options"),
     (C, {"prompt": "a", "suffix": "b"}, "suffix"), (C, {"prompt": "a", "grammar": "root ::= x"}, "grammar"),
-    (C, {"prompt": "a", "guided_json": {}}, "guided_json"), (C, {"prompt": "a", "ignore_eos": True}, "ignore_eos"),
+    (C, {"prompt": "a", "guided_json": {"not": {}}}, "guided_json"),
+    (C, {"prompt": "a", "guided_json": "{"}, "guided_json"), (C, {"prompt": "a", "guided_regex": "a(?=b)"}, "guided_regex"),
+    (C, {"prompt": "a", "guided_regex": 5}, "guided_regex"), (C, {"prompt": "a", "guided_choice": []}, "guided_choice"),
+    (C, {"prompt": "a", "guided_choice": ["a", 5]}, "guided_choice"), (C, {"prompt": "a", "json_schema": {"type": "x"}}, "json_schema"),
+    (C, {"prompt": "a", "guided_regex": "a", "grammar": 'root ::= "a"'}, "grammar"),
+    (C, {"prompt": "a", "structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs"),
+    (C, {"prompt": "a", "structured_outputs": {}}, "structured_outputs"),
+    (C, {"prompt": "a", "structured_outputs": {"structural_tag": "x"}}, "structured_outputs"),
+    (C, {"prompt": "a", "structured_outputs": {"structural_tag": {"triggers": []}}}, "structured_outputs"),
+    (C, {"prompt": "a", "response_format": {"type": "structural_tag", "triggers": ["<"], "structures": [{"begin": "a", "schema": {}, "end": "b"}]}}, "response_format"),
+    (C, {"prompt": "a", "response_format": {"type": "structural_tag", "triggers": ["<"], "structures": [{"begin": "<", "schema": {"not": {}}, "end": "b"}]}}, "response_format"),
+    (C, {"prompt": "a", "guided_regex": "a", "cadenza": {"kwargs": {"regex": "b"}}}, "cadenza"),
+    (C, {"prompt": "a", "guided_regex": "a", "cadenza": {"kwargs": {"choice": ["b"]}}}, None),
+    (C, {"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
     (C, {"prompt": "a", "mirostat": 2}, "mirostat"), (C, {"prompt": "a", "priority": 1}, "priority"),
     (C, {"prompt": "a", "presence_penalty": 3}, "presence_penalty"), (C, {"prompt": "a", "seed": 1.5}, "seed"),
-    (C, {"prompt": "a", "response_format": {"type": "json_object"}}, "response_format"),
+    (C, {"prompt": "a", "response_format": {"type": "xml"}}, "response_format"),
+    (C, {"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"),
+    (C, {"prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"schema": {"contains": {}}}}}, "response_format"),
     (T, {}, "messages"), (T, {"messages": []}, "messages"), (T, {"messages": [{"role": "robot", "content": "a"}]}, "messages"),
     (T, {"messages": [{"role": "user", "content": 5}]}, "messages"), (T, {"messages": [{"role": "user"}]}, "messages"),
     (T, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages"),
     (T, {**M, "top_logprobs": 2}, "top_logprobs"), (T, {**M, "logprobs": 2}, "logprobs"), (T, {**M, "tools": 5}, "tools"),
-    (T, {**M, "tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+    (T, {**M, "tools": [{"type": "function", "function": {"name": "f g"}}]}, "tools"),
     (T, {**M, "tool_choice": "required"}, "tool_choice"), (T, {**M, "chat_template": "{{ 1 }}"}, "chat_template"),
     (C, {"prompt": "a", "cadenza": 5}, "cadenza"), (C, {"prompt": "a", "cadenza": {"pipelin": "x"}}, "cadenza"),
     (C, {"prompt": "a", "cadenza": {"pipeline": "nobody"}}, "cadenza"),
-    (C, {"prompt": "a", "cadenza": {"kwargs": {"no_such_parameter": 1}}}, None),
+    (C, {"prompt": "a", "cadenza": {"kwargs": {"no_such_parameter": 1}}}, "cadenza"),
     (C, {"prompt": "a", "temperature": 0.5, "cadenza": {"kwargs": {"temperature": 0.6}}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"pipeline": "story", "kwargs": {"dry.multiplyer": 1}}}, None),
+    (C, {"prompt": "a", "cadenza": {"pipeline": "story", "kwargs": {"dri.multiplier": 1}}}, None),
+    (C, {"prompt": "a", "cadenza": {"pipeline": "story", "kwargs": {"dry.multiplier": "/etc/passwd"}}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"pipeline": "story", "kwargs": {"dry.sequence_breakers": ["a", "/etc/passwd"]}}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"pipeline": "story", "kwargs": {"generation.num_return_sequences": 2}}}, "cadenza"),
     (C, {"prompt": "a", "cadenza": {"processors": [{"name": "dry", "parms": {}}]}}, "cadenza"),
-    (C, {"prompt": "a", "cadenza": {"processors": [{"name": "nobody"}]}}, None),
-    (C, {"prompt": "a", "cadenza": {"strategy": "nobody"}}, None),
+    (C, {"prompt": "a", "cadenza": {"processors": [{"name": "nobody"}]}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"processors": [{"name": "dry", "params": {"multiplyer": 1}}]}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"strategy": "nobody"}}, "cadenza"),
+    (C, {"prompt": "a", "user": 5}, "user"), (C, {"prompt": "a", "metadata": "m"}, "metadata"), (C, {"prompt": "a", "store": 1}, "store"),
+    (C, {"prompt": "a", "cache_salt": 5}, "cache_salt"), (C, {"prompt": "a", "cache_prompt": "yes"}, "cache_prompt"),
+    (C, {"prompt": "a", "request_id": 5}, "request_id"), (C, {"prompt": "a", "request_id": "a b"}, "request_id"),
+    (C, {"prompt": "a", "request_id": ""}, "request_id"), (C, {"prompt": "a", "request_id": "a\nb"}, "request_id"),
+    (C, {"prompt": "a", "min_tokens": 9, "max_tokens": 4}, "min_tokens"), (C, {"prompt": "a", "min_tokens": -1}, "min_tokens"),
+    (C, {"prompt": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
+    (C, {"prompt": "a", "logit_bias": {"05": 1}}, "logit_bias"), (C, {"prompt": "a", "top_n_sigma": 1}, "top_n_sigma"),
+    (C, {"prompt": "a", "stream": True, "stream_options": {"continuous_usage_stats": 1}}, "continuous_usage_stats"),
+    (T, {**M, "echo": True}, "echo"), (T, {**M, "add_special_tokens": True}, "add_special_tokens"), (T, {**M, "user": {}}, "user"),
+    (T, {**M, "reasoning_effort": 1}, "reasoning_effort"), ("/tokenize", {**M, "add_special_tokens": True}, "add_special_tokens"),
 ]
 for bad in ("../story", "/etc/passwd", "story.ini", "a/b", "a\0b", "..", ".", "x.so", "lua:x.lua", "x.lua", "a\nb"):
     refusals.append((C, {"prompt": "a", "cadenza": {"pipeline": bad}}, "cadenza"))
@@ -233,12 +291,17 @@ for bad in ("../story", "/etc/passwd", "story.ini", "a/b", "a\0b", "..", ".", "x
     refusals.append((C, {"prompt": "a", "cadenza": {"processors": [{"name": bad}]}}, "cadenza"))
     if "." != bad:
         refusals.append((C, {"prompt": "a", "cadenza": {"kwargs": {"prefix_allowed_tokens": bad}}}, "cadenza"))
+    refusals.append((C, {"prompt": "a", "cadenza": {"kwargs": {bad + ".multiplier": 1}}}, "cadenza"))
 for path, body, param in refusals:
     status, answer = s.post(path, body)
     error = answer.get("error", {})
     check(f"{body} is refused", status == 400, (status, answer))
     check(f"{body} names the field", error.get("type") == "invalid_request_error" and (not param or error.get("param") == param), answer)
     check(f"{body}: no path of the machine", folder not in json.dumps(answer) and "/work" not in json.dumps(answer), answer)
+for cadenza in ({"processors": [{"name": "xtc", "params": {"budget_ms": 60000}}]}, {"kwargs": {"budget_instructions": 1e9}},
+                {"pipeline": "story", "kwargs": {"dry.budget_memory": 1e9}}, {"pipeline": "story", "kwargs": {"dry.deadline_ms": 1e9}}):
+    status, answer = s.post(C, {"prompt": "a", "cadenza": cadenza})
+    check(f"{cadenza}: limits are the owner's", status == 400 and "cannot be set by a request" in answer["error"]["message"], answer)
 status, answer = s.post(C, {"prompt": "a", "model": "other"})
 check("another model", status == 404 and answer["error"]["code"] == "model_not_found", answer)
 status, answer = s.post(C, {"prompt": [5] * 512})
@@ -249,6 +312,41 @@ check("up to the context", answer["choices"][0]["finish_reason"] in ("length", "
 answer = completion({"prompt": P, "temperature": 0, "user": "x", "metadata": {}, "store": False, "no_such_field": 1, "stop": None,
                      "logit_bias": None, "stream": None, "stream_options": None, "n": None, "model": MODEL})
 check("null is absent, and what many clients send is taken", ids_of(answer["choices"][0]) == wanted[0]["ids"])
+
+# --- answers of a certain form: each way to ask gives what the generation parameter gives ---
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 12}, "n": {"type": "integer"}},
+          "required": ["word", "n"], "additionalProperties": False}
+DATE = "[12][0-9]{3}-(0[1-9]|1[0-2])"
+GBNF = 'root ::= "yes" | "no"'
+TAGS = {"structures": [{"begin": " of", "schema": {"enum": [" \u00e9", 5]}, "end": "."}], "triggers": [" of"]}
+LARK = 'start: (T a)* T\nT: ~/(?s:.)* of(?s:.)*/\na: " of" %json {"enum": [" \\u00e9", 5]} "."'
+forms = [
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "w", "schema": SCHEMA, "strict": True}}}, {"json_schema": SCHEMA}),
+    ({"response_format": {"type": "json_object", "schema": SCHEMA}}, {"json_schema": SCHEMA}),
+    ({"response_format": {"type": "json_object"}}, {"json_object": True}),
+    ({"json_schema": SCHEMA}, {"json_schema": SCHEMA}), ({"guided_json": json.dumps(SCHEMA)}, {"json_schema": SCHEMA}),
+    ({"structured_outputs": {"json": SCHEMA, "regex": None}}, {"json_schema": SCHEMA}),
+    ({"structured_outputs": {"regex": DATE}}, {"regex": DATE}), ({"guided_regex": DATE}, {"regex": DATE}),
+    ({"structured_outputs": {"choice": ["red, blue", "green"]}}, {"choice": ["red, blue", "green"]}),
+    ({"guided_choice": ["a/b", "c"]}, {"choice": ["a/b", "c"]}), ({"grammar": GBNF}, {"grammar": GBNF}),
+    ({"guided_grammar": 'start: "yes" | "no"'}, {"grammar": GBNF}),
+    ({"cadenza": {"kwargs": {"regex": "a/b.lua"}}}, {"regex": "a/b.lua"}),
+    ({"response_format": {"type": "structural_tag", **TAGS}}, {"grammar": LARK}),
+    ({"structured_outputs": {"structural_tag": json.dumps(TAGS)}}, {"grammar": LARK}),
+    ({"structured_outputs": {"structural_tag": {"format": {"type": "triggered_tags", "triggers": [" of"], "tags": [
+        {"begin": " of", "content": {"type": "json_schema", "json_schema": {"enum": [" \u00e9", 5]}}, "end": "."}]}}}}, {"grammar": LARK}),
+    ({"response_format": {"type": "text"}, "grammar": "", "json_schema": {}}, {}),
+]
+for body, kwargs in forms:
+    answer = completion({"prompt": P, "temperature": 0, "max_tokens": 48, **body})["choices"][0]
+    alone = run_request({"prompt": P, "kwargs": {"do_sample": False, "max_new_tokens": 48, **kwargs}})
+    check(f"{body}: as the parameter", ids_of(answer) == alone["ids"], (answer, alone))
+    if kwargs.get("json_schema") and answer["finish_reason"] == "stop":
+        check(f"{body}: JSON", set(json.loads(answer["text"])) == {"word", "n"}, answer)
+    if "choice" in kwargs:
+        check(f"{body}: a choice", answer["text"] in kwargs["choice"] and answer["finish_reason"] == "stop", answer)
+status, chat = s.post(T, {**M, "max_tokens": 30, "response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}}})
+check("a chat", status == 200 and chat["choices"][0]["message"]["content"] in ('"yes"', '"no"'), chat)
 
 # --- the other endpoints ---
 check("one model", s.get("/v1/models/" + MODEL)[1]["max_model_len"] == 512)
@@ -271,7 +369,8 @@ check("its next generation", s.get("/v1/pipelines")[1]["data"][0]["generation"] 
 with open(os.path.join(folder, "story.ini"), "a") as f:
     f.write("nonsense = 3\n")
 status, answer = s.post("/v1/pipelines/reload", {})
-check("a reload that fails", status == 400 and "nonsense" in answer["error"]["message"], answer)
+check("a reload that fails", status == 400 and "nonsense" in answer["error"]["message"] and
+      answer["error"]["message"].startswith("story.ini:") and folder not in json.dumps(answer), answer)
 check("the old one serves", s.get("/v1/pipelines")[1]["data"][0]["generation"] == 2 and
       s.post(C, {"prompt": P, "cadenza": {"pipeline": "story"}})[0] == 200)
 m = s.quiet()

@@ -1,11 +1,14 @@
 """attacks.py - what HTTP servers are attacked with, on the socket: each row has its status, the connection ends, and nothing
 behind the refused head is answered."""
 import json
+import resource
 import socket
+import threading
 import time
 
 from server import Server, check, done, parse, read_all
 
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
 s = Server("--max-queue", "64")
 H = "Host: localhost\r\n"
 NEXT = f"GET /v1/models HTTP/1.1\r\n{H}\r\n"
@@ -57,6 +60,11 @@ rows = [
     ("a long target", 414, head("GET /" + "a" * 9000 + " HTTP/1.1")),
     ("a long body", 413, head(P, f"Content-Length: {1 << 30}", "Expect: 100-continue")),
     ("a packed body", 415, head(P, "Content-Encoding: gzip", "Content-Length: 5") + b"hello"),
+    ("a port that is none", 400, b"GET /health HTTP/1.1\r\nHost: localhost:80x\r\n\r\n"),
+    ("a host with a user", 400, b"GET /health HTTP/1.1\r\nHost: a@localhost\r\n\r\n"),
+    ("brackets that are open", 400, b"GET /health HTTP/1.1\r\nHost: [::1\r\n\r\n"),
+    ("two hosts in one", 400, b"GET /health HTTP/1.1\r\nHost: localhost, localhost\r\n\r\n"),
+    ("https in the target", 400, head("GET https://localhost/health HTTP/1.1")),
     ("another expectation", 417, head(P, "Expect: tea", "Content-Length: 5") + b"hello"),
     ("CONNECT", 405, head("CONNECT localhost:1 HTTP/1.1")),
 ]
@@ -67,6 +75,26 @@ for name, status, data in rows:
     check(name + ": one answer", answer.count(b"HTTP/1.1 ") == 1, answer)
     check(name + ": JSON", "message" in json.loads(body or b"{}").get("error", {}), answer)
     check(name + ": closes", headers.get("connection") == "close", headers)
+    check(name + ": an id", headers.get("x-request-id"), headers)
+
+# --- a head that comes a byte at a time is as slow as one that does not come ---
+dripped = []
+
+
+def drip():
+    with s.connect() as c:
+        data = head(G, "A: " + "b" * 20000)
+        try:
+            for i in range(len(data)):
+                c.sendall(data[i:i + 1])
+                time.sleep(0.1)
+        except OSError:
+            pass
+        dripped.append(read_all(c))
+
+
+slow = threading.Thread(target=drip)
+slow.start()
 
 # --- answered by the routes ---
 table = [
@@ -85,12 +113,23 @@ table = [
     ("NaN", 400, "POST", "/v1/completions", b'{"prompt": "a", "temperature": NaN}', []),
     ("a list", 400, "POST", "/v1/completions", b"[]", []),
     ("nothing", 400, "POST", "/v1/completions", b"", []),
+    ("a stop that is wrong behind a good one", 400, "POST", "/v1/completions", {"prompt": "a", "stop": ["a" * 99, 5]}, []),
+    ("an empty stop behind a good one", 400, "POST", "/v1/completions", {"prompt": "a", "stop": ["a" * 99, ""]}, []),
+    ("a bias that is wrong behind a good one", 400, "POST", "/v1/completions", {"prompt": "a", "logit_bias": {"1": 1, "x": 1}}, []),
+    ("a prompt that is wrong behind good ones", 400, "POST", "/v1/completions", {"prompt": ["a", "b", 5]}, []),
+    ("an id that is wrong behind good ones", 400, "POST", "/v1/completions", {"prompt": [[1, 2], [1, -2]]}, []),
+    ("a part that is wrong behind a good one", 400, "POST", "/v1/chat/completions", {"messages": [
+        {"role": "user", "content": [{"type": "text", "text": "a" * 99}, {"type": "text", "text": 5}]}]}, []),
+    ("a call that is wrong behind a good one", 400, "POST", "/v1/chat/completions", {"messages": [{"role": "assistant", "tool_calls": [
+        {"id": "a", "function": {"name": "f", "arguments": "{}"}}, {"id": "b", "function": {"name": "f"}}]}]}, []),
+    ("a processor that is wrong behind a good one", 400, "POST", "/v1/completions", {"prompt": "a", "cadenza": {"processors": [
+        {"name": "dry", "params": {"multiplier": 0.8}}, {"name": "dry.so"}]}}, []),
 ]
 for name, status, method, path, body, headers in table:
     got, answered, text = s.ask(method, path, body, headers)
     check(name, got == status, (got, text))
     check(name + ": JSON", "message" in json.loads(text or b"{}").get("error", {}), text)
-    check(name + ": an id", answered.get("x-request-id") or got in (400, 405), answered)
+    check(name + ": an id", answered.get("x-request-id"), answered)
     if got == 405:
         check(name + ": Allow", "allow" in answered, answered)
 check("text/plain is refused", parse(s.raw(
@@ -102,6 +141,10 @@ got = parse(s.raw(head("GET http://evil.example/health HTTP/1.1", "Connection: c
 check("an absolute target of another host", got == 421, got)
 got = parse(s.raw(head("GET http://localhost:1/health HTTP/1.1", "Connection: close")))[0]
 check("an absolute target of this host", got == 200, got)
+got = parse(s.raw(head("GET http://localhost HTTP/1.1", "Connection: close")))
+check("an absolute target without a path", got[0] in (200, 404), got)
+got = parse(s.raw(head(P, "Content-Length: 1073741824", "X-Request-Id: my-id")))
+check("the id of a refusal", got[0] == 413 and got[1].get("x-request-id") == "my-id", got)
 check("OPTIONS *", parse(s.raw(head("OPTIONS * HTTP/1.1", "Connection: close")))[0] == 204)
 answer = s.raw(head("HEAD /health HTTP/1.1", "Connection: close"))
 check("HEAD has no body", answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"\r\n\r\n"), answer)
@@ -153,6 +196,16 @@ for i in range(50):
     c.sendall(head(P, "Content-Length: 100")[: i + 1])
     c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     c.close()
+halves = [head(P, "Content-Length: 100") + b'{"prompt"', head(P, "Transfer-Encoding: chunked") + b"5\r\n{",
+          head(P, f"Content-Length: {len(BODY)}") + BODY.encode()]
+for i in range(120): # in the middle of a body, or with half a close behind all of it
+    c = s.connect()
+    c.sendall(halves[i % 3])
+    if i % 2:
+        c.shutdown(socket.SHUT_WR)
+    if i % 5 == 0:
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    c.close()
 idle = [s.connect() for _ in range(300)]
 start = time.monotonic()
 check("300 idle connections hold up nobody", s.get("/health")[0] == 200 and time.monotonic() - start < 30)
@@ -163,6 +216,59 @@ for _ in range(500):
         break
     time.sleep(0.02)
 check("descriptors come back", s.descriptors() <= base + 4, (base, s.descriptors()))
+
+
+def served(source, tries=100):
+    """The number of connections, as a request from this address gets it, perhaps after a moment."""
+    for _ in range(tries):
+        with socket.create_connection(("127.0.0.1", s.port), timeout=60, source_address=(source, 0)) as c:
+            try:
+                c.sendall(head("GET /metrics HTTP/1.1", "Connection: close"))
+            except OSError:
+                pass
+            status, _, body = parse(read_all(c))
+            if status == 200:
+                return next(float(line.split()[1]) for line in body.decode().splitlines() if line.startswith("cadenza:connections{"))
+        time.sleep(0.1)
+    return None
+
+
+slow.join()
+check("a slow head", parse(dripped[0])[0] == 408 and dripped[0].count(b"HTTP/1.1 ") == 1, dripped)
+
+# All places are taken by connections that say nothing, or half a head: the oldest of them go.
+silent = []
+for i in range(1100):
+    silent.append(s.connect())
+    if i % 2:
+        silent[-1].sendall(b"GET /he")
+check("silent connections hold up nobody", served("127.0.0.1"))
+for c in silent:
+    c.close()
+s.stop()
+
+# --- one address leaves places to others ---
+s = Server("--host", "0.0.0.0")
+crowd = [s.connect() for _ in range(1100)]
+n = served("127.0.0.2", 1)
+check("another address is served at once, and the crowd has its share", n and n <= 900, n)
+for c in crowd:
+    c.close()
+s.stop()
+
+# --- no descriptors are left: connections are closed, and the server goes on ---
+s = Server(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150)))
+crowd = [s.connect() for _ in range(200)]
+for c in crowd:
+    try:
+        c.sendall(head("GET /health HTTP/1.1", "Connection: close"))
+    except OSError:
+        pass
+answers = [read_all(c) for c in crowd]
+for c in crowd:
+    c.close()
+check("some of too many are served", any(parse(a)[0] == 200 for a in answers if a))
+check("and all of a few", served("127.0.0.1"))
 s.stop()
 
 # --- keys and origins ---

@@ -123,6 +123,16 @@ for c in held:
 s.quiet()
 check("ready again", s.ask("GET", "/ready")[0] == 200)
 
+# --- what the queue has no room for may come again; what can never fit may not ---
+answer = s.ask("POST", "/v1/completions", {"prompt": ["a"] * 1000, "max_tokens": 2})
+check("more prompts than the queue takes", answer[0] == 429 and b"queue_full" in answer[2] and "retry-after" in answer[1], answer)
+s.quiet()
+small = Server("--kv-memory", "1M")
+answer = small.ask("POST", "/v1/completions", {**LONG, "n": 8})
+check("more than the memory holds", answer[0] == 400 and "retry-after" not in answer[1] and b"KV memory" in answer[2], answer)
+check("others fit", small.post("/v1/completions", {"prompt": "a", "max_tokens": 2})[0] == 200)
+small.stop()
+
 # --- the end: what runs ends well, what is new is refused ---
 c = s.connect()
 c.sendall(request("/v1/completions", {**LONG, "max_tokens": 200, "cadenza": {"kwargs": {"min_new_tokens": 200}}, "stream": True}))

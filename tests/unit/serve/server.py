@@ -1,7 +1,11 @@
-"""server.py - the program on a free port, and requests to it over plain sockets. Python's standard library alone."""
+"""server.py - the program on a free port, and requests to it over plain sockets. Python's standard library alone.
+
+However a test ends, by an exception or a signal too, the servers that it started end with it."""
+import atexit
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +16,24 @@ import time
 
 PROGRAM, MODEL = sys.argv[1], sys.argv[2]
 failures = []
+started = []
+
+
+@atexit.register
+def end_all():
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1)) # as an exception, so that what is registered runs
+
+
+def start(words, **more):
+    process = subprocess.Popen(words, **more)
+    started.append(process)
+    return process
 
 
 checks = 0
@@ -30,28 +52,80 @@ def done():
     sys.exit(1 if failures else 0)
 
 
+class Speaker:
+    """A copy of the model with a chat template of one's own, and pipelines in which it says what is wanted, token for token.
+    renamed: of some special tokens, other texts."""
+
+    def __init__(self, folder, template, renamed=None):
+        self.model, self.pipelines = os.path.join(folder, "speaker"), os.path.join(folder, "said")
+        os.makedirs(self.pipelines)
+        shutil.copytree(MODEL, self.model)
+        os.chmod(self.model, 0o755)
+        for name in ("chat_template.jinja", "tokenizer_config.json"):
+            os.chmod(os.path.join(self.model, name), 0o644)
+        path = os.path.join(self.model, "tokenizer_config.json")
+        with open(path) as f:
+            config = json.load(f)
+        config.pop("chat_template", None)
+        with open(path, "w") as f:
+            json.dump({k: (renamed or {}).get(v, v) if isinstance(v, str) else v for k, v in config.items()}, f)
+        with open(os.path.join(self.model, "chat_template.jinja"), "w") as f:
+            f.write(template)
+        if renamed:
+            self.rename(renamed)
+        self.base = Server(model=self.model)
+
+    def rename(self, texts):
+        path = os.path.join(self.model, "tokenizer.json")
+        os.chmod(path, 0o644)
+        with open(path, encoding="utf-8") as f:
+            tokenizer = json.load(f)
+        for token in tokenizer["added_tokens"]:
+            token["content"] = texts.get(token["content"], token["content"])
+        vocab = tokenizer["model"]["vocab"]
+        tokenizer["model"]["vocab"] = {texts.get(text, text): i for text, i in vocab.items()}
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(tokenizer, f)
+
+    def say(self, name, text):
+        ids = self.base.post("/tokenize", {"prompt": text, "add_special_tokens": False})[1]["tokens"]
+        eos = self.base.get("/tokenizer_info")[1]["eos_token_id"]
+        with open(os.path.join(self.pipelines, name + ".lua"), "w") as f:
+            f.write(f"local said = {{{', '.join(map(str, ids))}}}\nreturn cadenza.processor {{\n"
+                    f"  id = 'org.example.{name}', version = '1.0.0', needs_ids = true,\n"
+                    f"  apply = function(p, ids, row, ctx) row[said[#ids - ctx.prompt_len + 1] or {eos}] = 1e6 end,\n}}\n")
+        with open(os.path.join(self.pipelines, name + ".ini"), "w") as f:
+            f.write(f"[pipeline]\nprocessors = lua:{name}.lua\n[generation]\ndo_sample = false\nmax_new_tokens = 300\n")
+
+    def serve(self, *options):
+        self.base.stop()
+        return Server("--pipelines", self.pipelines, *options, model=self.model)
+
+
 class Server:
-    def __init__(self, *options):
-        self.lines, self.deaf = [], False
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", MODEL, "--port", "0", *options], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        started = threading.Event()
+    def __init__(self, *options, model=MODEL, port="0", unix=None, **more):
+        self.lines, self.deaf, self.unix = [], False, unix
+        words = [model] if model else []
+        words += ["--port", port] if port and "--config" not in options else []
+        self.process = start(
+            [PROGRAM, "serve", *words, *options], **more, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        ready = threading.Event()
 
         def read():
             for line in self.process.stderr:
                 self.lines.append(line)
                 if self.deaf:
                     break
-                if "serve: " in line and " on http" in line:
-                    started.set()
-            started.set()
+                if "serve: " in line and (" on http" in line or " on unix" in line):
+                    ready.set()
+            ready.set()
 
         self.reader = threading.Thread(target=read, daemon=True)
         self.reader.start()
-        started.wait()
+        ready.wait()
         found = [re.search(r":(\d+), with", line) for line in self.lines]
         self.port = next((int(m.group(1)) for m in found if m), 0)
-        if not self.port:
+        if not self.port and not unix:
             print("the server did not start:", "".join(self.lines))
             sys.exit(1)
 
@@ -63,6 +137,11 @@ class Server:
         self.process.stderr.close()
 
     def connect(self, timeout=60):
+        if self.unix:
+            s = socket.socket(socket.AF_UNIX)
+            s.settimeout(timeout)
+            s.connect(self.unix)
+            return s
         s = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
@@ -112,10 +191,9 @@ class Server:
     def metrics(self):
         _, _, text = self.ask("GET", "/metrics")
         out = {}
-        for line in text.decode().splitlines():
-            m = re.match(r"cadenza:(\w+)\{[^}]*\} (\S+)$", line)
-            if m:
-                out[m.group(1)] = out.get(m.group(1), 0) + float(m.group(2))
+        for name, _, value in read_metrics(text.decode())[0]:
+            name = name.removeprefix("cadenza:")
+            out[name] = out.get(name, 0) + value
         return out
 
     def quiet(self):
@@ -135,8 +213,24 @@ class Server:
         status = self.process.wait(120)
         self.reader.join(10)
         check("it ends with status 0", status == 0, status)
-        check("no sanitizer speaks", not any("ERROR: " in line or "runtime error" in line for line in self.lines),
+        check("no sanitizer speaks", not any("ERROR: " in line or "runtime error" in line or "ThreadSanitizer" in line for line in self.lines),
               "".join(self.lines)[-3000:])
+
+
+def read_metrics(text):
+    """Prometheus' text format: ([(name, labels, value)], {name: kind}, {name: help}). What is not of that form raises."""
+    samples, kinds, helps = [], {}, {}
+    for line in text.splitlines():
+        if line.startswith("# "):
+            word, name, rest = line[2:].split(" ", 2)
+            {"TYPE": kinds, "HELP": helps}[word][name] = rest
+            continue
+        m = re.fullmatch(r'([a-zA-Z_:][\w:]*)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)', line)
+        if not m:
+            raise ValueError(f"no line of metrics: {line}")
+        labels = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', m.group(2) or ""))
+        samples.append((m.group(1), labels, float(m.group(3))))
+    return samples, kinds, helps
 
 
 def read_all(s):

@@ -1,4 +1,4 @@
-/* test_serve_parts.c - stop strings on their way out, keys, hosts and origins, and sentences of refusals. */
+/* test_serve_parts.c - stop strings on their way out, keys, hosts, origins, sentences of refusals, an engine that stands still. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 #include "serve/fault.h"
 #include "serve/keys.h"
 #include "serve/stop.h"
+#include "serve/watch.h"
 
 /* --- stop strings ------------------------------------------------------------------------------------------------- */
 
@@ -139,10 +140,42 @@ static void test_faults(void **state)
     (void)state;
     assert_false(cdz_serve_fault_set(&fault, 429, NULL, "queue_full", "%d \"wait\"", 3));
     cdz_serve_fault_write(&fault, &text);
-    assert_string_equal(text.data,
-                        "{\"error\": {\"message\": \"3 \\\"wait\\\"\", \"type\": "
-                        "\"rate_limit_error\", \"param\": null, \"code\": \"queue_full\"}}");
+    assert_string_equal(text.data, "{\"error\":{\"message\":\"3 \\\"wait\\\"\",\"type\":"
+                                   "\"rate_limit_error\",\"param\":null,\"code\":\"queue_full\"}}");
     cdz_buf_free(&text);
+}
+
+/* --- an engine that stands still ----------------------------------------------------------------------------------- */
+
+/* Looks one after another, at a clock that ran before the server did. */
+static const struct {
+    double now;
+    unsigned n_running, n_pending;
+    uint64_t n_passes, n_failed;
+    bool still;
+} looks[] = {
+    {5000, 1, 0, 0, 0, false}, /* the first request has come before the first look */
+    {5001, 1, 0, 0, 0, false}, {5030, 1, 0, 0, 0, false},
+    {5031, 1, 0, 0, 0, true},  {5032, 1, 0, 1, 0, false}, /* it moves again */
+    {5062, 0, 1, 1, 0, false}, {5063, 0, 1, 1, 0, true},  /* work that only waits */
+    {5064, 0, 0, 1, 0, false},                            /* that work was given up */
+    {9000, 0, 0, 1, 0, false},                            /* nothing to do is no standing still */
+    {9001, 3, 0, 1, 0, false}, {9031, 3, 0, 1, 1, false}, /* an end in an error is progress */
+    {9061, 3, 0, 1, 1, false}, {9062, 3, 0, 1, 1, true},
+};
+
+static void test_watch(void **state)
+{
+    cdz_serve_watch watch = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
+        const cdz_stats stats = {.n_running = looks[i].n_running,
+                                 .n_pending = looks[i].n_pending,
+                                 .n_passes = looks[i].n_passes,
+                                 .n_failed = looks[i].n_failed};
+        if (cdz_serve_watch_look(&watch, &stats, looks[i].now) != looks[i].still)
+            fail_msg("look %zu", i);
+    }
 }
 
 int main(void)
@@ -150,7 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_streams), cmocka_unit_test(test_every_cut),
         cmocka_unit_test(test_keys),    cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_faults),  cmocka_unit_test(test_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

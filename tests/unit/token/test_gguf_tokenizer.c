@@ -38,7 +38,7 @@ static void read_json(const char *path, cdz_arena *arena, cdz_json *out)
 typedef struct comparison {
     const char *name;
     cdz_tokenizer *tok;
-    cdz_token_scratch *scratch;
+    cdz_tokenizer_scratch *scratch;
     cdz_encoding encoding;
     size_t n, n_wrong;
 } comparison;
@@ -96,7 +96,8 @@ static void check_case(comparison *c, const cdz_json *one)
 
 static comparison compare_cases(const char *name, const char *gguf, const char *cases)
 {
-    comparison c = {.name = name, .tok = open_tokenizer(gguf), .scratch = cdz_token_scratch_new()};
+    comparison c = {
+        .name = name, .tok = open_tokenizer(gguf), .scratch = cdz_tokenizer_scratch_new()};
     cdz_arena arena = {0};
     cdz_json list;
     read_json(cases, &arena, &list);
@@ -108,7 +109,7 @@ static comparison compare_cases(const char *name, const char *gguf, const char *
 static void finish(comparison *c)
 {
     cdz_encoding_free(&c->encoding);
-    cdz_token_scratch_free(c->scratch);
+    cdz_tokenizer_scratch_free(c->scratch);
     cdz_tokenizer_free(c->tok);
     if (c->n_wrong) fail_msg("%s: %zu of %zu differ", c->name, c->n_wrong, c->n);
     assert_true(c->n > 0);

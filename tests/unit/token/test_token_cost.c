@@ -139,7 +139,7 @@ static cdz_tokenizer *must_parse(part_fn parts)
 static cdz_status encode(const cdz_tokenizer *tok, const cdz_buf *text, unsigned flags,
                          uint64_t *steps, cdz_error *err)
 {
-    cdz_token_scratch *scratch = cdz_token_scratch_new();
+    cdz_tokenizer_scratch *scratch = cdz_tokenizer_scratch_new();
     cdz_encoding out = {0};
     cdz_meter all;
     assert_non_null(scratch);
@@ -148,7 +148,7 @@ static cdz_status encode(const cdz_tokenizer *tok, const cdz_buf *text, unsigned
     cdz_meter_begin(&all, text->len);
     *steps = all.left - scratch->meter.left;
     cdz_encoding_free(&out);
-    cdz_token_scratch_free(scratch);
+    cdz_tokenizer_scratch_free(scratch);
     return st;
 }
 

@@ -63,7 +63,7 @@ static bool same_column(const cdz_json *want, const cdz_pair_ids *ids, char colu
     return true;
 }
 
-static bool same(const cdz_json *row, const cdz_pair_encoding *e)
+static bool same(const cdz_json *row, const cdz_encoding_pair *e)
 {
     const cdz_json *over = cdz_json_get(row, "overflowing");
     const cdz_pair_ids *own = &e->all[0];
@@ -82,13 +82,13 @@ static bool check_row(const cdz_tokenizer *tok, const cdz_json *row)
     const cdz_json *a = cdz_json_get(row, "a"), *b = cdz_json_get(row, "b");
     const bool two = cdz_json_is(b, CDZ_JSON_STRING), refused = cdz_json_get(row, "error");
     const cdz_pair_options options = options_of(row);
-    cdz_pair_encoding e;
+    cdz_encoding_pair e;
     cdz_error err = {0};
     const cdz_status st = cdz_tokenizer_encode_pair(tok, a->string, a->len, two ? b->string : NULL,
                                                     two ? b->len : 0, &options, &e, &err);
     if (refused) return st == CDZ_E_USAGE && strncmp(err.text, "truncation: ", 12) == 0;
     const bool ok = st == CDZ_OK && same(row, &e);
-    if (st == CDZ_OK) cdz_pair_encoding_free(&e);
+    if (st == CDZ_OK) cdz_encoding_pair_free(&e);
     return ok;
 }
 
@@ -150,7 +150,7 @@ static void refused_with_a_sentence(void **state)
     const int32_t id = cdz_tokenizer_id(tok, "and", 3);
     assert_true(id >= 0);
     for (size_t i = 0; i < COUNT(refusals); i++) {
-        cdz_pair_encoding e;
+        cdz_encoding_pair e;
         cdz_error err = {0};
         const cdz_status st = cdz_tokenizer_encode_pair(tok, "and and and and and and and", 27,
                                                         "and", 3, &refusals[i].options, &e, &err);
@@ -166,7 +166,7 @@ static void too_many_pieces(void **state)
     (void)state;
     cdz_tokenizer *tok = open_bert();
     cdz_buf text = {0};
-    cdz_pair_encoding e;
+    cdz_encoding_pair e;
     cdz_error err = {0};
     const cdz_pair_options options = {
         .truncation = CDZ_TRUNCATE_LONGEST_FIRST, .max_length = 6, .stride = 2};
@@ -183,7 +183,7 @@ static void spans_are_of_their_text(void **state)
 {
     (void)state;
     cdz_tokenizer *tok = open_bert();
-    cdz_pair_encoding e;
+    cdz_encoding_pair e;
     cdz_error err = {0};
     const cdz_pair_options options = {.special = true};
     assert_int_equal(cdz_tokenizer_encode_pair(tok, "x and", 5, "and", 3, &options, &e, &err),
@@ -195,7 +195,7 @@ static void spans_are_of_their_text(void **state)
     assert_int_equal(e.all[0].at[4].span.begin, 0);
     assert_int_equal(e.all[0].at[4].span.end, 3);
     assert_int_equal(e.all[0].at[5].span.end, 0);
-    cdz_pair_encoding_free(&e);
+    cdz_encoding_pair_free(&e);
     cdz_tokenizer_free(tok);
 }
 

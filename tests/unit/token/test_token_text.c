@@ -262,7 +262,7 @@ static void test_no_folder(void **state)
     cdz_error err = {0};
     assert_int_equal(cdz_tokenizer_open(CADENZA_TEST_DATA "/no-such-folder", &tok, &err),
                      CDZ_E_NOT_FOUND);
-    assert_non_null(strstr(err.text, "no-such-folder/tokenizer.json"));
+    assert_non_null(strstr(err.text, "no-such-folder: neither tokenizer.json"));
     assert_null(tok);
 }
 
@@ -272,13 +272,13 @@ static void test_scratch_of_another(void **state)
 {
     (void)state;
     cdz_tokenizer *one = open_folder("gpt2"), *two = open_folder("qwen2");
-    cdz_token_scratch *scratch = cdz_token_scratch_new();
+    cdz_tokenizer_scratch *scratch = cdz_tokenizer_scratch_new();
     cdz_encoding enc = {0};
     cdz_error err = {0};
     assert_int_equal(cdz_tokenizer_encode(one, scratch, "a", 1, 0, &enc, &err), CDZ_OK);
     assert_int_equal(cdz_tokenizer_encode(two, scratch, "a", 1, 0, &enc, &err), CDZ_E_USAGE);
     cdz_encoding_free(&enc);
-    cdz_token_scratch_free(scratch);
+    cdz_tokenizer_scratch_free(scratch);
     cdz_tokenizer_free(one);
     cdz_tokenizer_free(two);
 }
@@ -298,7 +298,7 @@ typedef struct worker {
 static void *encode_often(void *user)
 {
     worker *w = user;
-    cdz_token_scratch *scratch = cdz_token_scratch_new();
+    cdz_tokenizer_scratch *scratch = cdz_tokenizer_scratch_new();
     cdz_encoding enc = {0};
     w->same = true;
     for (int i = 0; i < 200 && w->same; i++)
@@ -307,7 +307,7 @@ static void *encode_often(void *user)
                   enc.n == w->want->n &&
                   memcmp(enc.ids, w->want->ids, enc.n * sizeof *enc.ids) == 0;
     cdz_encoding_free(&enc);
-    cdz_token_scratch_free(scratch);
+    cdz_tokenizer_scratch_free(scratch);
     return NULL;
 }
 

@@ -104,7 +104,7 @@ typedef struct counts {
     size_t n_cases, n_failed;
 } counts;
 
-static void check_text(const cdz_tokenizer *tok, cdz_token_scratch *scratch, const char *name,
+static void check_text(const cdz_tokenizer *tok, cdz_tokenizer_scratch *scratch, const char *name,
                        const cdz_json *c, uint32_t index, counts *n)
 {
     static const struct {
@@ -140,13 +140,13 @@ static void check_variant(const cdz_json *variant, counts *n)
     cdz_tokenizer *tok;
     const char *name = cdz_json_get(variant, "name")->string;
     const cdz_json *cases = cdz_json_get(variant, "cases");
-    cdz_token_scratch *scratch = cdz_token_scratch_new();
+    cdz_tokenizer_scratch *scratch = cdz_tokenizer_scratch_new();
     assemble(&arena, variant, &text);
     if (cdz_tokenizer_parse(text.data, text.len, NULL, 0, name, &tok, &err) != CDZ_OK)
         fail_msg("%s", err.text);
     for (uint32_t i = 0; i < cases->len; i++)
         check_text(tok, scratch, name, &cases->items[i], i, n);
-    cdz_token_scratch_free(scratch);
+    cdz_tokenizer_scratch_free(scratch);
     cdz_tokenizer_free(tok);
     cdz_buf_free(&text);
     cdz_arena_free(&arena);

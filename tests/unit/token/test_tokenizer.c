@@ -19,7 +19,7 @@
 typedef struct fixture {
     const char *name;
     cdz_tokenizer *tok;
-    cdz_token_scratch *scratch;
+    cdz_tokenizer_scratch *scratch;
     cdz_encoding enc;
     cdz_arena arena;
     cdz_json cases, facts;
@@ -38,7 +38,7 @@ static void open_fixture(fixture *f, const char *name)
 {
     char path[512];
     cdz_error err = {0};
-    *f = (fixture){.name = name, .scratch = cdz_token_scratch_new()};
+    *f = (fixture){.name = name, .scratch = cdz_tokenizer_scratch_new()};
     snprintf(path, sizeof path, "%s/tokenizers/%s", CADENZA_TEST_DATA, name);
     if (cdz_tokenizer_open(path, &f->tok, &err) != CDZ_OK) fail_msg("%s", err.text);
     read_json(&f->arena, name, "cases.json", &f->cases);
@@ -48,7 +48,7 @@ static void open_fixture(fixture *f, const char *name)
 static void close_fixture(fixture *f)
 {
     cdz_encoding_free(&f->enc);
-    cdz_token_scratch_free(f->scratch);
+    cdz_tokenizer_scratch_free(f->scratch);
     cdz_tokenizer_free(f->tok);
     cdz_arena_free(&f->arena);
 }
@@ -235,6 +235,16 @@ static void test_t5(void **state)
     check_folder("t5", 581);
 }
 
+/* Folders without a tokenizer.json. */
+static void test_sentencepiece(void **state)
+{
+    (void)state;
+    check_folder("sentencepiece_llama", 360);
+    check_folder("sentencepiece_llama_old", 399);
+    check_folder("sentencepiece_gemma", 392);
+    check_folder("sentencepiece_t5", 399);
+}
+
 static void test_bert(void **state)
 {
     (void)state;
@@ -250,11 +260,12 @@ static void test_wordlevel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),  cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_qwen2), cmocka_unit_test(test_deepseek),
-        cmocka_unit_test(test_o200k), cmocka_unit_test(test_llama2),
-        cmocka_unit_test(test_phi3),  cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_bert),  cmocka_unit_test(test_wordlevel),
+        cmocka_unit_test(test_gpt2),          cmocka_unit_test(test_llama3),
+        cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_deepseek),
+        cmocka_unit_test(test_o200k),         cmocka_unit_test(test_llama2),
+        cmocka_unit_test(test_phi3),          cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_bert),
+        cmocka_unit_test(test_wordlevel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,16 @@
 # Runs the code blocks of the documentation: run.sh BUILD PAGE...
 #
 # Blocks of one page share an empty folder, in order. The word after the fence says what to do:
+#   ```cpp NAME, rust NAME, zig NAME, go NAME, h NAME   write the file; a console block compiles it
 #   ```c NAME, lua NAME, ini NAME, json NAME, rules NAME   write the file; a .c that exports a plugin is compiled to NAME.so,
 #                                              one with main() to a program
 #   ```console                                 run what follows each "$ "; a status other than 0 is an error
 #   ```console exact                           and the output must be the one shown
 #   ```console fails                           each command must fail
+#   ```console if PROGRAM                      run where the program is; elsewhere skipped, by name
 #   ```sh NAME.sh                              write the file
 #   ```sh dev                                  commands of ./dev: must be in its help, are not run
+#   ```python                                  run by the test `python` (python/tests/test_docs.py)
 #   ```text                                    not code
 # With CADENZA_DOC_RECORD=FILE, what exact blocks give is written there instead of compared: to renew them.
 # Any other block is an error, so that no code in the docs goes untested.
@@ -22,6 +25,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # no plugins or locks of whoever runs this
 unset CADENZA_PLUGIN_PATH XDG_CONFIG_HOME XDG_DATA_HOME
+# a Rust of rustup's lies in the real one
+if [ -d "$HOME/.rustup" ]; then export RUSTUP_HOME="${RUSTUP_HOME:-$HOME/.rustup}"; fi
 export HOME="$work/home"
 mkdir "$HOME"
 # pkg-config as from an installed prefix, when none is given
@@ -30,7 +35,7 @@ if [ -z "${PKG_CONFIG_PATH:-}" ]; then
     sed "s|^prefix=.*|prefix=$root/sdk|" "$build/pkgconfig/cadenza-sdk.pc" >"$work/pkgconfig/cadenza-sdk.pc"
     export PKG_CONFIG_PATH=$work/pkgconfig
 fi
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 extra_cflags=${CADENZA_DOC_CFLAGS:-}
 cc=${CADENZA_DOC_CC:-cc}
 
@@ -117,18 +122,31 @@ for page in "$@"; do
         before=$failed
         cd "$here" || exit 1
         case "$lang ${name:-}" in
+        'cpp '?* | 'rust '?* | 'zig '?* | 'go '?* | 'h '?*)
+            mkdir -p "$(dirname "$name")"
+            cp "$work/$i.body" "$name"
+            ;;
         'c '?* | 'lua '?* | 'ini '?* | 'json '?* | 'rules '?* | 'sh '?*.sh)
             mkdir -p "$(dirname "$name")"
             cp "$work/$i.body" "$name"
             case $name in *.c) compile "$name" 2>"$work/log" || bad "$(cat "$work/log")" ;; esac
             ;;
         'console ' | 'console exact' | 'console fails') console "$work/$i.body" "${name:-}" ;;
+        'console if '?*)
+            if { "${name#if }" --version || "${name#if }" version; } >/dev/null 2>&1; then
+                console "$work/$i.body" ""
+            else
+                echo "skipped $where: there is no ${name#if }"
+                skipped=$((skipped + 1))
+                continue
+            fi
+            ;;
         'sh dev')
             while read -r tool command _; do
                 [ "$tool" = ./dev ] && "$root/dev" help | grep -qE "^  $command\b|, $command " || bad "no such command: $tool $command"
             done <"$work/$i.body"
             ;;
-        'text ') : ;;
+        'text ' | 'python ') : ;;
         *) bad "a block of kind '$lang ${name:-}' would go untested" ;;
         esac
         [ "$failed" -eq "$before" ] && passed=$((passed + 1))
@@ -136,5 +154,5 @@ for page in "$@"; do
         unset name
     done
 done
-echo "COUNTED $passed passed, $failed failed, 0 skipped"
+echo "COUNTED $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

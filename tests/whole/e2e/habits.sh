@@ -41,6 +41,8 @@ rows() {
 0|HF_HOME=$HOME/.cache/huggingface cadenza tokenize org/small -p river|[360, 336]
 0|CADENZA_MODELS=shelf cadenza model list|words
 0|cadenza model list|org/small
+0|cadenza list|org/small
+0|cadenza pull org/small --offline|models--org--small/snapshots/abc
 0|cadenza help processor|cadenza plugin new calmer --kind processor
 0|cadenza help custom-generate|--custom-generate replaces the decode loop
 0|cadenza help pipelines|[pipeline]
@@ -58,19 +60,23 @@ rows() {
 0|cadenza explain hf models/pocket-dictionary --early-stopping never --num-beams 2|"never"
 0|cadenza explain hf --quirks models/pocket-dictionary|true
 0|cadenza config show --temp 0.5 --no-do-sample|"temperature": 0.5
-2|cadenza list|there is no command 'list': `cadenza model list` lists models, `cadenza plugin list` plugins
-2|cadenza ls|there is no command 'ls': `cadenza model list` lists models, `cadenza plugin list` plugins
+2|cadenza ls|there is no command 'ls': `cadenza list` lists models, `cadenza plugin list` plugins
 2|cadenza ps|there is no command 'ps': nothing runs in the background: a command ends with its answer
-2|cadenza pull llama3|there is no command 'pull': Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`
+2|cadenza download org/x|there is no command 'download': `cadenza pull ORG/NAME` downloads a model; `cadenza run ORG/NAME` does so first
+2|cadenza pull llama3|pull: llama3 is no id of a model: expected ORG/NAME, or ORG/NAME:FILE; of letters, digits and single '-', '_' and '.'; see `cadenza pull --help`
+2|cadenza pull|pull: expected the id of a model, ORG/NAME; see `cadenza pull --help`
+1|cadenza pull org/none|org/none: no cache of this machine has all of it, and --offline or HF_HUB_OFFLINE forbids to download it
+1|cadenza run org/small --revision ../x -p a|--revision ../x: expected a branch, a tag or a commit
 2|cadenza server|there is no command 'server': `cadenza serve MODEL` answers requests over HTTP
 2|cadenza show words|there is no command 'show': `cadenza model info MODEL` describes a model, `cadenza plugin info ID` a plugin
 2|cadenza -p x|-p belongs to a command: did you mean cadenza run -p?
 2|cadenza 'once upon a time'|'once upon a time' is no command; did you mean cadenza run -p 'once upon a time'?
 2|cadenza models/pocket-dictionary|'models/pocket-dictionary' is no command; did you mean cadenza run models/pocket-dictionary?
 2|cadenza help procesor|help: there is no command, topic, parameter, setting or plugin 'procesor': did you mean 'processor'?
-1|cadenza run Qwen/Qwen2.5-0.5B-Instruct|Qwen/Qwen2.5-0.5B-Instruct is neither here nor in the Hugging Face cache. Cadenza does not download: `hf download Qwen/Qwen2.5-0.5B-Instruct --local-dir Qwen2.5-0.5B-Instruct`, then `cadenza run Qwen2.5-0.5B-Instruct`
-1|cadenza run https://example.org/Qwen/Qwen2.5-0.5B/tree/main|Qwen/Qwen2.5-0.5B: Cadenza does not download: `hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B`, then `cadenza run Qwen2.5-0.5B`
-1|cadenza run llama3|llama3: no such model folder; `cadenza model list` lists what is here. Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`
+1|cadenza run Qwen/Qwen2.5-0.5B-Instruct|Qwen/Qwen2.5-0.5B-Instruct is neither here nor in a cache of this machine, and --offline or HF_HUB_OFFLINE forbids to download it
+1|cadenza model info Qwen/Qwen2.5-0.5B-Instruct|Qwen/Qwen2.5-0.5B-Instruct is neither here nor in a cache of this machine; `cadenza pull Qwen/Qwen2.5-0.5B-Instruct` downloads it
+1|cadenza run https://example.org/Qwen/Qwen2.5-0.5B/tree/main|https://example.org/Qwen/Qwen2.5-0.5B/tree/main: an address is no MODEL; its id is: cadenza run Qwen/Qwen2.5-0.5B
+1|cadenza run llama3|llama3: no such model folder; `cadenza list` lists what is here, `cadenza run ORG/NAME` downloads
 1|cadenza run 'a prompt'|'a prompt' is no model; did you mean -p 'a prompt'?
 1|cadenza run temperature=0.5 -p a|temperature=0.5 is no model; did you mean -s temperature=0.5?
 1|cadenza run ./nowhere.gguf|./nowhere.gguf: no such model folder or GGUF file
@@ -163,7 +169,7 @@ for word in /exit /bye /quit /q; do same "$word" "$(chat $word 'not read')" ""; 
 same "/?" "$(chat '/?')" "$(chat /help)"
 same "/regenrate" "$(chat /regenrate)" "cadenza: unknown command /regenrate: did you mean /regenerate?; /help lists them"
 same "/model" "$(chat /model 2>&1 | grep -c pocket-dictionary)" 1
-same "/model of none" "$(chat '/model nowhere')" "cadenza: nowhere: no such model folder; \`cadenza model list\` lists what is here. Cadenza does not download: \`hf download ORG/NAME --local-dir NAME\`, then \`cadenza run NAME\`"
+same "/model of none" "$(chat '/model nowhere')" "cadenza: nowhere: no such model folder; \`cadenza list\` lists what is here, \`cadenza run ORG/NAME\` downloads"
 answer="A river is a large natural stream of water (larger than a creek)."
 same "/model goes on" "$(chat '/set do_sample=no' '/model models/pocket-dictionary' 'What does river mean?')" "$answer"
 for word in /regen /regenerate /retry; do

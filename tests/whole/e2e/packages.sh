@@ -124,6 +124,27 @@ shows "generation parameters" '"max_new_tokens": .*"minimum": 1'
 refused "schema of nothing" 1 "did you mean 'top_k'?" cadenza plugin schema top_kk
 refused "schema of two" 2 "schema takes one" cadenza plugin schema top_k top_p
 
+# the ABI as numbers: those that are recorded of this version
+check "abi as text" cadenza plugin abi
+grep -q 'struct cdz_step: ' out && good || bad "no struct in: $(head -3 out)"
+check "abi as JSON" cadenza plugin abi --json
+python3 - out "$root/tests/plugins/abi" <<'EOF' && good || bad "abi --json is not what is recorded"
+import json, sys
+abi = json.load(open(sys.argv[1]))
+values = {n: v for e in abi["enums"].values() for n, v in e.items()}
+fields = {f"{s}.{f['name']}": (f["offset"], f["size"]) for s, b in abi["structs"].items() for f in b["fields"]}
+for line in open(f"{sys.argv[2]}/layout-{abi['abi']}.txt"):
+    w = line.replace(",", "").split()
+    if w[0] == "struct":
+        assert abi["structs"][w[1]]["size"] == int(w[2]), line
+    elif w[1] == "=":
+        assert values[w[0]] == int(w[2]), line
+    else:
+        assert fields[w[0]] == (int(w[2]), int(w[3])), line
+assert "cadenza.vec/1" in abi["extensions"]
+EOF
+refused "abi of something" 2 "abi takes no" cadenza plugin abi top_k
+
 # --- folders of one's own, a project's lock
 export CADENZA_PLUGIN_PATH=$work
 refused "found, not pinned" 1 "native code found in a directory" cadenza plugin info org.example.try-c
@@ -220,7 +241,7 @@ check "named for another model" cadenza run -s max_new_tokens=3 -p 'A dog is' --
 tr -d ' \n' <out | grep -q '300,300,300' && good || bad "the loop of another model: $(cat out)"
 check "safe mode wins" "${own[@]}" --safe-mode --allow-model-plugins
 tr -d ' \n' <out | grep -q '300,300,300' && bad "it ran in safe mode" || good
-echo 'A dog is' | cadenza chat model --allow-model-plugins --help >/dev/null && good || bad "chat knows the flag"
+cadenza chat model --allow-model-plugins --help </dev/null >/dev/null && good || bad "chat knows the flag"
 check "explain" cadenza explain hf model --allow-model-plugins
 shows "names it" 'org.example.own-loop'
 check "add copies it out" cadenza plugin add model/custom_generate --yes

@@ -3,7 +3,7 @@
 # parity.sh BUILD [FOLDER]. FOLDER: other recorded cases than tests/golden.
 #
 # A case that is not supported fails, unless it is of a folder whose whole model is not, which loads with none of its cases
-# run: such folders are the lines of tests/golden/unsupported.txt, and each is a line "skipped golden/NAME: reason", which
+# run: such folders are the lines of tests/golden/unsupported.txt, and on a device those of cpu_only.txt, and each is a line "skipped golden/NAME: reason", which
 # ./dev gathers. One of them that loads fails too: it is to come off the list. A vector that is not supported is a line
 # "skipped NAME: reason"; there are no more of those than are known.
 set -uo pipefail
@@ -40,14 +40,15 @@ wrong() {
 
 # Rows of the table as rows of ours: what is not supported of a folder that runs, and a folder on the list that runs.
 folders() {
-    awk -v list="$root/tests/golden/unsupported.txt" '
-        BEGIN { while ((getline line < list) > 0) if (line !~ /^(#|$)/) { split(line, word, " "); known[word[1]] = 1 } }
+    awk -v list="$root/tests/golden/unsupported.txt" -v here="$root/tests/golden/cpu_only.txt" '
+        function know(file, line, word) { while ((getline line < file) > 0) if (line !~ /^(#|$)/) { split(line, word, " "); known[word[1]] = 1 } }
+        BEGIN { know(list); if (ENVIRON["CADENZA_DEVICE"] != "") know(here) }
         $1 ~ /\// && NF == 5 && $2 ~ /^[0-9]+$/ {
             name = $1
             sub(/.*\//, "", name)
             whole = $2 == 0 && $3 == 0 && $4 > 0
             if (name in known && whole) { print "skipped golden/" name ": the model is not supported yet"; print "goldens 0 0 0", $4; next }
-            if (name in known) print "FAILED: " name " is on tests/golden/unsupported.txt, but loads"
+            if (name in known) print "FAILED: " name " is on a list of tests/golden, but loads"
             if ($4 > 0) print "FAILED: " $4 " cases of " name " are not supported"
             print "goldens", $2, $3 + (name in known), $4, $5
         }' "$1"

@@ -162,15 +162,19 @@ check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
 check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'
 
 # --- a package of one's own, as it is written
-for kind in processor criterion strategy drafter observer loader; do
+for kind in processor criterion strategy drafter observer loader scheduler; do
     for lang in lua c; do
-        [ "$kind-$lang" != loader-lua ] || continue
+        [[ $kind-$lang != loader-lua && $kind-$lang != scheduler-lua ]] || continue
         name=new_${kind}_$lang
         check "a new $kind in $lang" cadenza plugin new "$name" --kind $kind --lang $lang
         [ $lang = lua ] || (cd "$name" && cc -std=c17 -Wall -Wextra -Werror -shared -fPIC -I"$root/sdk/include" $name.c -o $name.so) || bad "$name does not compile"
         check "$name is described" bash -c "cadenza plugin info ./$name | grep -q '^id  *org.example.new-$kind-$lang\$'"
         check "$name passes the conformance kit" cadenza plugin test "./$name" --seed 1
-        check "$name runs" cadenza run --plugin "./$name" --pipeline "$name/story.ini" -p 'river (noun):'
+        if [ $kind = scheduler ]; then
+            check "$name serves" cadenza serve --plugin "./$name" --config "$name/server.ini" --check-config
+        else
+            check "$name runs" cadenza run --plugin "./$name" --pipeline "$name/story.ini" -p 'river (noun):'
+        fi
         check "$name passes its own test" sh "$name/test.sh"
         same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cilm]*' --include='*.sh' "$name")" ""
     done
@@ -197,27 +201,7 @@ return {
     test = function(p, ids, ctx) check(ctx.state, ids, ctx) return false end },
 }
 EOF
-cat >backtrack.lua <<'EOF'
-return cadenza.strategy {
-  id = "org.example.backtrack", version = "1.0.0", one_row = true, rewinds = true,
-  run = function(ctx)
-    local left, banned = 12, nil
-    while not ctx:done() do
-      local scores = ctx:process(ctx:forward())
-      if banned then ctx:ban(scores, banned) end
-      local token, _, prob = ctx:argmax(scores, 1)
-      if prob < 0.5 and left > 0 and ctx:rewindable() > 0 then
-        local ids = ctx:input_ids()
-        banned, left = ids[#ids], left - 1
-        ctx:rewind(1)
-      else
-        banned = nil
-        ctx:append(token)
-      end
-    end
-  end,
-}
-EOF
+cp "$root/tests/whole/composition/backtrack.lua" .
 printf '[pipeline]\nstrategy = lua:backtrack.lua\nprocessors = lua:count.lua\nstopping = org.example.count-too\n[generation]\nmax_new_tokens = 40\n' >taken.ini
 printf '[pipeline]\nprocessors = lua:count.lua\nstopping = org.example.count-too\n[generation]\nmax_new_tokens = 24\nnum_beams = 4\ndo_sample = no\n' >beams.ini
 check "a script's state follows tokens that are taken back" cadenza run --pipeline taken.ini -p 'She was'
@@ -314,6 +298,23 @@ grep -q '<' marked.out && good || bad "chat shows special tokens: $(cat marked.o
 grep -q '<' marked.json && bad "a special token became part of a turn: $(cat marked.json)" || good
 same "chat answers from a pipe" "$(echo 'What does lighthouse mean?' | cadenza chat "${greedy[@]}")" \
     "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
+cp -r "$model" thinking && chmod -R u+w thinking
+echo "{#- <think> </think> -#}{% for m in messages %}<|{{ m.role }}|>{{ m.reasoning_content }}{{ m.content }}<|end|>{% endfor %}<|assistant|>" \
+    >thinking/chat_template.jinja
+cat >thinks.lua <<'EOF'
+return cadenza.strategy {
+  id = "org.example.thinks", version = "1.0.0", one_row = true,
+  run = function(ctx)
+    for _, id in ipairs(ctx:encode("<think>\nLet me see.\n</think>\n\nIt is wet.")) do ctx:append(id) end
+  end,
+}
+EOF
+printf '[pipeline]\nstrategy = lua:thinks.lua\n' >thinks.ini
+printf 'What does river mean?\nAnd so?\n/save thoughts.json\n' | cadenza chat thinking --pipeline thinks.ini >thoughts.out
+same "chat keeps reasoning out of an answer" "$(cat thoughts.out)" $'It is wet.\nIt is wet.'
+same "and saves it beside" "$(grep -c '"content": "It is wet.", "reasoning_content": "Let me see."}' thoughts.json)" 2
+printf '/load thoughts.json\n/save again.json\n' | cadenza chat thinking 2>/dev/null
+check "and reads it again" cmp thoughts.json again.json
 printf 'What does river mean?\n/undo\n/set max_new_tokens=3\nWhat is water?\n/save talk.json\n/nonsense\n/quit\n' | cadenza chat "${greedy[@]}" >chat.out 2>chat.err
 same "chat undo, set and save" "$(grep -c role talk.json)" 2
 check "an unknown chat command is told" grep -q 'unknown command /nonsense' chat.err
@@ -430,6 +431,10 @@ check "an encoding is JSON with offsets" grep -q '"offsets": \[\[0, 2\]' <(caden
 check "pairs come a line each" grep -q '"sequence_ids": \[0, 1\]' <(printf '["a", "b"]\n' | cadenza tokenize --jsonl --json)
 same "the last of a thousand choices" "$(cadenza grammar check --choice "$(seq -s, 1 1000)" -p 1000)" "$(cadenza grammar check --regex 1000 -p 1000)"
 same "no choice at all" "$(cadenza grammar check --choice "$(seq -s, 1 1000)" -p 1001)" "$(cadenza grammar check --regex a -p 1001)"
+same "a schema within the line" "$(cadenza run --json-schema '{"const": "a=1"}' -p a)" '"a=1"'
+same "a schema within the line, asked" "$(cadenza grammar check --json-schema ' {"type": "integer"}' -p 12)" '{"accepts": true, "viable": true}'
+refused "a pattern of too many states" 1 "grammar_max_states" cadenza run --grammar-max-states 100 --regex '(a{50}b){50}' -p a
+refused "a pattern of too many bytes" 1 "the limit is 10 (grammar_max_bytes)" cadenza run --grammar-max-bytes 10 --regex 'abcdefghijk' -p a
 refused "a truncation that is none" 2 "expected longest_first, only_first or only_second" cadenza tokenize -p a --truncation middle
 refused "a length that is none" 2 "--max-length many" cadenza tokenize -p a --max-length many
 refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z

@@ -14,8 +14,8 @@ bad() {
 }
 same() { if diff "$2" "$3" >"$work/diff"; then good; else bad "$1: $(head -5 "$work/diff")"; fi; }
 
-pages=(run chat serve lua explain plugin "plugin test" model "model convert" "model quantize" tokenize template grammar config detect score
-    bench parity completion manual version)
+pages=(run chat serve lua explain plugin "plugin test" pull list model "model convert" "model quantize" tokenize template grammar config detect score
+    bench "bench serve" parity completion manual version)
 
 # The options that a text names at the head of a row, one a line.
 of_help() { grep -E '^ +(-[a-z], )?--?[a-z]' | sed -nE 's/^ +((-[a-z]), )?(--?[a-zA-Z-]+).*/\2 \3/p' | tr ' ' '\n' | grep . | sort -u; }

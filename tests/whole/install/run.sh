@@ -98,16 +98,20 @@ kinds="processor criterion strategy drafter observer"
 export CADENZA=$cadenza HOME=$work/home
 unset XDG_CONFIG_HOME XDG_DATA_HOME
 mkdir "$HOME"
-for kind in $kinds loader; do
+for kind in $kinds loader scheduler; do
     try "a new $kind in C" "$cadenza" plugin new "$work/my_$kind" --kind "$kind" --lang c
     try "a $kind compiles with one line" compile_plugin "$work/my_$kind" "my_$kind"
     try "plugin info of the $kind" "$cadenza" plugin info "$work/my_$kind"
     expect "its id is shown" "^id +org\.example\.my-$kind\$"
     try "the $kind passes its own test" sh "$work/my_$kind/test.sh"
     try "the $kind passes the conformance kit" "$cadenza" plugin test "$work/my_$kind" --seed 1
+    [ "$kind" != scheduler ] || continue
     try "a pipeline uses the $kind" "$cadenza" run -p "$prompt" -s do_sample=false \
         --plugin "$work/my_$kind" --pipeline "$work/my_$kind/story.ini"
 done
+try "my_scheduler is added" "$cadenza" plugin add "$work/my_scheduler" --yes
+try "a server has it by its id, from anywhere" "$cadenza" serve --config "$work/my_scheduler/server.ini" --check-config
+try "my_scheduler is removed" "$cadenza" plugin remove org.example.my-scheduler
 
 # --- and in Lua; then both are added, and used by id -----------------------------------------------------------
 for kind in $kinds; do

@@ -12,6 +12,7 @@
 #include <cadenza/loader.h>
 #include <cadenza/observer.h>
 #include <cadenza/processor.h>
+#include <cadenza/scheduler.h>
 #include <cadenza/strategy.h>
 
 #include <string.h>
@@ -866,7 +867,76 @@ static const cdz_loader loader = {
     .close = close_lines,
 };
 
+/* --- a scheduler: the tenant with least running, then long prompts first ------------------------------------ */
+
+typedef struct tally {
+    uint64_t n_ended, n_orders;
+} tally;
+
+static cdz_status begin_tally(const cdz_step *step, void **shared)
+{
+    *shared = cdz_alloc(step, sizeof(tally));
+    return *shared ? CDZ_OK : cdz_fail(step, CDZ_E_NOMEM, "no memory for its counts");
+}
+
+static uint64_t weight(const cdz_contest *contest, const cdz_contender *request)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < contest->n_running; i++)
+        n += contest->running[i]->tenant == request->tenant;
+    return request->age_passes > 300 ? 0
+                                     : (n << 32) + (1u << 20) - request->prompt_tokens % (1u << 20);
+}
+
+static cdz_status admit_lightest(const cdz_step *step, const cdz_contest *contest, cdz_lineup *turns)
+{
+    uint32_t best = 0;
+    (void)step;
+    for (uint32_t i = 1; i < contest->n_waiting; i++)
+        if (weight(contest, contest->waiting[i]) < weight(contest, contest->waiting[best]))
+            best = i;
+    turns->list[turns->n++] = best;
+    return CDZ_OK;
+}
+
+static cdz_status order_backwards(const cdz_step *step, const cdz_contest *contest,
+                                  cdz_lineup *turns)
+{
+    tally *c = step->shared;
+    c->n_orders++;
+    while (turns->n < turns->cap) {
+        turns->list[turns->n] = contest->n_running - 1 - turns->n;
+        turns->n++;
+    }
+    turns->first = contest->n_running < 4 ? CDZ_PROMPTS_FIRST : CDZ_DECODING_FIRST;
+    turns->prompt_rows = contest->pass_rows / 4;
+    return CDZ_OK;
+}
+
+static void count_ended(const cdz_step *step, const cdz_contender *request)
+{
+    tally *c = step->shared;
+    c->n_ended += request->new_tokens > 0;
+}
+
+static void end_tally(const cdz_step *step)
+{
+    const tally *c = step->shared;
+    cdz_log(step, CDZ_LOG_DEBUG, "%u requests", (unsigned)c->n_ended);
+}
+
+static const cdz_scheduler scheduler = {
+    .base = {CDZ_SCHEDULER_BASE, .id = "kept.turns", .version = "1.0.0",
+             .summary = "The tenant with least running"},
+    .caps = CDZ_HAS_PRIORITIES,
+    .begin = begin_tally,
+    .admit = admit_lightest,
+    .order = order_backwards,
+    .ended = count_ended,
+    .end = end_tally,
+};
+
 CDZ_EXPORT_PLUGINS_AS(0, "cadenza.vec/1 cadenza.tokenizer/1", &parameters.base, &counting.base,
                       &owning.base, &cooling.base, &guiding.base, &criterion.base, &drafter.base,
                       &observer.base, &strategy.base, &sampling.base, &other_verbs.base, &pair.base,
-                      &loader.base)
+                      &loader.base, &scheduler.base)

@@ -1,0 +1,22 @@
+/* ascii.h - small questions about texts and characters that many readers ask. */
+#ifndef CDZ_HOST_BASE_ASCII_H
+#define CDZ_HOST_BASE_ASCII_H
+
+#include <stdbool.h>
+#include <string.h>
+
+/* The value of a hexadecimal digit of either case; -1: it is none. A byte, or what stands for the end (below 0). */
+static inline int cdz_hex_digit(int c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static inline bool cdz_ends_with(const char *text, const char *ending)
+{
+    const size_t len = strlen(text), n = strlen(ending);
+    return len >= n && strcmp(text + len - n, ending) == 0;
+}
+
+#endif

@@ -1,0 +1,415 @@
+"""The same user code over transformers and over Cadenza, only the module differs; every field of every answer is compared.
+
+Each case is a function of (hf, load, ids): `hf` is the module, `load(name)` opens a model, and what it returns is compared:
+tensors with a tolerance for floats, everything else exactly. Kinds and types of arrays must be equal too.
+"""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+import cadenza  # noqa: E402
+
+GREEDY = dict(do_sample=False, max_new_tokens=7, eos_token_id=None)
+EVERYTHING = dict(
+    return_dict_in_generate=True, output_scores=True, output_logits=True, output_attentions=True, output_hidden_states=True
+)
+DECODERS = ["gpt2", "llama_gqa", "qwen3"]
+ENCODERS = ["t5_gated", "bart"]
+
+
+def rows(n=2, length=6, seed=0, vocab=200):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(4, vocab, (n, length), generator=generator)
+
+
+class Plus(object):
+    """A processor that needs nothing of either module."""
+
+    def __init__(self, token, amount):
+        self.token, self.amount = token, amount
+
+    def __call__(self, input_ids, scores):
+        assert isinstance(input_ids, torch.Tensor) and isinstance(scores, torch.Tensor)
+        assert input_ids.dtype == torch.long and scores.dtype == torch.float32
+        scores[:, self.token] += self.amount * (input_ids[:, -1] % 3)
+        return scores
+
+
+def fresh(processor):
+    """The same, not in place."""
+
+    def call(input_ids, scores):
+        return processor(input_ids, scores.clone()) * 1.0
+
+    return call
+
+
+class Recorder:
+    """A streamer, or a list of what callbacks saw."""
+
+    def __init__(self):
+        self.seen = []
+
+    def put(self, value):
+        self.seen.append(value.clone())
+
+    def end(self):
+        self.seen.append("end")
+
+
+def mask_of(ids, hidden=2):
+    mask = torch.ones_like(ids)
+    mask[0, :hidden] = 0
+    return mask
+
+
+def both(case):
+    return case
+
+
+DECODER_CASES = {
+    "greedy": lambda hf, m, ids: m.generate(ids, **GREEDY),
+    "by name": lambda hf, m, ids: m.generate(input_ids=ids, **GREEDY),
+    "int32": lambda hf, m, ids: m.generate(ids.int(), **GREEDY),
+    "mask": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids), **GREEDY),
+    "mask of bools": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids).bool(), **GREEDY),
+    "everything": lambda hf, m, ids: m.generate(ids, **GREEDY, **EVERYTHING),
+    "everything, one row": lambda hf, m, ids: m.generate(ids[:1], **GREEDY, **EVERYTHING),
+    "scores without dict": lambda hf, m, ids: m.generate(ids, **GREEDY, output_scores=True),
+    "beams": lambda hf, m, ids: m.generate(ids, num_beams=3, **GREEDY, return_dict_in_generate=True, output_scores=True, output_logits=True),
+    "beams without scores": lambda hf, m, ids: m.generate(ids, num_beams=3, **GREEDY, return_dict_in_generate=True),
+    "beams, attentions": lambda hf, m, ids: m.generate(ids, num_beams=2, **GREEDY, **EVERYTHING),
+    "beams, several": lambda hf, m, ids: m.generate(ids, num_beams=4, num_return_sequences=3, length_penalty=0.5, early_stopping=True, **GREEDY),
+    "beams, end": lambda hf, m, ids: m.generate(ids, num_beams=3, max_new_tokens=9, do_sample=False, eos_token_id=list(range(3, 80)), pad_token_id=0, return_dict_in_generate=True, output_scores=True),
+    "an end": lambda hf, m, ids: m.generate(ids, max_new_tokens=9, do_sample=False, eos_token_id=list(range(3, 90)), pad_token_id=1),
+    "penalties": lambda hf, m, ids: m.generate(ids, repetition_penalty=1.3, no_repeat_ngram_size=2, suppress_tokens=[5, 6], **GREEDY),
+    "biases": lambda hf, m, ids: m.generate(ids, bad_words_ids=[[7], [8, 9]], sequence_bias={(11,): 1.5, (12, 13): -2.0}, min_length=8, **GREEDY),
+    "decay": lambda hf, m, ids: m.generate(ids, max_new_tokens=8, do_sample=False, eos_token_id=3, pad_token_id=0, exponential_decay_length_penalty=(2, 1.6), min_new_tokens=3),
+    "guidance": lambda hf, m, ids: m.generate(ids[:1], guidance_scale=1.5, negative_prompt_ids=ids[1:, :4], **GREEDY),
+    "config": lambda hf, m, ids: m.generate(ids, generation_config=hf.GenerationConfig(**GREEDY, repetition_penalty=1.2)),
+    "config and call": lambda hf, m, ids: m.generate(ids, generation_config=hf.GenerationConfig(max_new_tokens=3, do_sample=False), max_new_tokens=5, eos_token_id=None),
+    "processor": lambda hf, m, ids: m.generate(ids, logits_processor=[Plus(9, 2.0)], **GREEDY),
+    "processor, new": lambda hf, m, ids: m.generate(ids, logits_processor=[fresh(Plus(9, 2.0))], **GREEDY, return_dict_in_generate=True, output_scores=True, output_logits=True),
+    "processor list": lambda hf, m, ids: m.generate(ids, logits_processor=hf.LogitsProcessorList([Plus(9, 2.0), Plus(10, 3.0)]), **GREEDY),
+    "processor, beams": lambda hf, m, ids: m.generate(ids, num_beams=3, logits_processor=[fresh(Plus(9, 1.0))], **GREEDY, return_dict_in_generate=True, output_scores=True),
+    "processor, half": lambda hf, m, ids: m.generate(ids, logits_processor=[lambda i, s: s.double()], **GREEDY),
+    "criterion": lambda hf, m, ids: m.generate(ids, stopping_criteria=[lambda i, s, **k: i.shape[1] >= 9], **GREEDY),
+    "criterion, rows": lambda hf, m, ids: m.generate(ids, stopping_criteria=[lambda i, s, **k: i[:, -1] % 2 == 0], max_new_tokens=9, do_sample=False, eos_token_id=3, pad_token_id=0),
+    "criterion list": lambda hf, m, ids: m.generate(ids, stopping_criteria=hf.StoppingCriteriaList([hf.MaxLengthCriteria(8)]), **GREEDY),
+    "prefix function": lambda hf, m, ids: m.generate(ids, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], **GREEDY),
+    "prefix function, beams": lambda hf, m, ids: m.generate(ids, num_beams=2, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i), 40], **GREEDY),
+    "sampled": lambda hf, m, ids: (torch.manual_seed(5), m.generate(ids, do_sample=True, temperature=0.9, top_k=20, top_p=0.9, max_new_tokens=8, eos_token_id=None))[1],
+    "sampled, several": lambda hf, m, ids: (torch.manual_seed(6), m.generate(ids, do_sample=True, num_return_sequences=3, min_p=0.01, max_new_tokens=6, eos_token_id=None))[1],
+    "sampled, processor": lambda hf, m, ids: (torch.manual_seed(7), m.generate(ids, do_sample=True, logits_processor=[Plus(9, 2.0)], max_new_tokens=6, eos_token_id=None, return_dict_in_generate=True, output_scores=True))[1],
+    "beam sample": lambda hf, m, ids: (torch.manual_seed(8), m.generate(ids, do_sample=True, num_beams=3, max_new_tokens=6, eos_token_id=None))[1],
+    "lookup": lambda hf, m, ids: m.generate(torch.cat([ids[:1], ids[:1], ids[:1]], 1), prompt_lookup_num_tokens=3, max_new_tokens=8, do_sample=False, eos_token_id=3),
+    "transitions": lambda hf, m, ids: transitions(m, m.generate(ids, **GREEDY, return_dict_in_generate=True, output_scores=True)),
+    "transitions, beams": lambda hf, m, ids: transitions(m, m.generate(ids, num_beams=3, **GREEDY, return_dict_in_generate=True, output_scores=True)),
+    "continued": lambda hf, m, ids: continued(m, ids),
+    "embeddings": lambda hf, m, ids: m.generate(inputs_embeds=embeddings(m, ids), attention_mask=torch.ones_like(ids), **GREEDY),
+    "forward": lambda hf, m, ids: m(input_ids=ids).logits,
+    "loop": lambda hf, m, ids: loop(m, ids),
+    "custom_generate": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, **GREEDY),
+    "custom_generate, processors": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, logits_processor=[Plus(9, 2.0)], repetition_penalty=1.3, **GREEDY),
+    "custom_generate, everything": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, do_sample=True, max_new_tokens=7, eos_token_id=3, pad_token_id=0, sequence_bias={(9,): 1.0}, bad_words_ids=[[8]], encoder_repetition_penalty=1.2, encoder_no_repeat_ngram_size=2, exponential_decay_length_penalty=(2, 1.1), begin_suppress_tokens=[6], min_new_tokens=2, temperature=0.8, top_h=0.9, top_k=30, top_p=0.95, min_p=0.001, typical_p=0.9, epsilon_cutoff=0.0001, eta_cutoff=0.0001, renormalize_logits=True),
+    "streamer": lambda hf, m, ids: streamed(m, ids[:1]),
+    "streamer, rows": lambda hf, m, ids: streamed(m, ids),
+    "what callbacks see": lambda hf, m, ids: seen(m, ids),
+    "max_length": lambda hf, m, ids: m.generate(ids, max_length=9, do_sample=False, eos_token_id=None),
+}  # fmt: skip
+
+
+def embeddings(model, ids):
+    """Made up, the same for both."""
+    width = getattr(model.config, "hidden_size", None) or model.config.n_embd
+    return torch.randn(*ids.shape, width, generator=torch.Generator().manual_seed(1))
+
+
+def transitions(model, out):
+    indices = out.get("beam_indices")
+    return [model.compute_transition_scores(out.sequences, out.scores, indices, normalize_logits=n) for n in (False, True)]
+
+
+def continued(model, ids):
+    first = model.generate(ids, **GREEDY, return_dict_in_generate=True)
+    cache = first.past_key_values
+    length = cache.get_seq_length()
+    more = torch.cat([first.sequences, ids[:, :2]], 1)
+    return length, model.generate(more, past_key_values=cache, **GREEDY), cache.get_seq_length()
+
+
+def loop(model, ids):
+    """A decode loop by hand: the prompt, then a token at a time."""
+    out = model(input_ids=ids, use_cache=True)
+    logits = [out.logits]
+    for _ in range(4):
+        ids = out.logits[:, -1:].argmax(-1)
+        out = model(input_ids=ids, past_key_values=out.past_key_values, use_cache=True)
+        logits.append(out.logits)
+    return logits
+
+
+def own_loop(model, input_ids, logits_processor, stopping_criteria, generation_config, attention_mask=None, past_key_values=None, **kwargs):
+    done = torch.zeros(input_ids.shape[0], dtype=torch.bool)
+    new = input_ids
+    while not done.all():
+        out = model(input_ids=new, attention_mask=attention_mask, past_key_values=past_key_values, use_cache=True)
+        scores = logits_processor(input_ids, out.logits[:, -1].clone())
+        new = scores.argmax(-1, keepdim=True)
+        input_ids = torch.cat([input_ids, new], 1)
+        attention_mask = torch.cat([attention_mask, torch.ones_like(new)], 1)
+        done = done | stopping_criteria(input_ids, None)
+    return input_ids
+
+
+def streamed(model, ids):
+    recorder = Recorder()
+    answer = model.generate(ids, streamer=recorder, max_new_tokens=8, do_sample=False, eos_token_id=list(range(3, 60)), pad_token_id=0)
+    return recorder.seen, answer
+
+
+def seen(model, ids):
+    seen = []
+
+    def look(input_ids, scores):
+        seen.append((input_ids.clone(), scores.clone()))
+        return scores
+
+    def ask(input_ids, scores, **kwargs):
+        seen.append(input_ids.clone())
+        return False
+
+    model.generate(ids, logits_processor=[look], stopping_criteria=[ask], **GREEDY)
+    return seen
+
+
+ENCODER_CASES = {
+    "greedy": lambda hf, m, ids: m.generate(ids, **GREEDY),
+    "everything": lambda hf, m, ids: m.generate(ids, **GREEDY, **EVERYTHING),
+    "beams": lambda hf, m, ids: m.generate(ids, num_beams=3, **GREEDY, **EVERYTHING),
+    "decoder ids": lambda hf, m, ids: m.generate(ids, decoder_input_ids=torch.tensor([[0, 5], [0, 6]]), **GREEDY),
+    "mask": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids).flip(1), **GREEDY),
+    "sampled": lambda hf, m, ids: (torch.manual_seed(5), m.generate(ids, do_sample=True, top_k=20, max_new_tokens=8, eos_token_id=None))[1],
+    "processor": lambda hf, m, ids: m.generate(ids, logits_processor=[Plus(9, 2.0)], **GREEDY),
+    "penalties": lambda hf, m, ids: m.generate(ids[:1], encoder_repetition_penalty=1.4, encoder_no_repeat_ngram_size=2, **GREEDY),
+}  # fmt: skip
+
+
+def compare(theirs, ours, where="answer"):
+    if isinstance(theirs, torch.Tensor):
+        assert isinstance(ours, torch.Tensor), f"{where}: {type(ours)}"
+        assert ours.dtype == theirs.dtype, f"{where}: {ours.dtype}, expected {theirs.dtype}"
+        assert ours.shape == theirs.shape, f"{where}: shape {tuple(ours.shape)}, expected {tuple(theirs.shape)}"
+        if theirs.is_floating_point():
+            torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4, msg=lambda text: f"{where}: {text}")
+        else:
+            assert torch.equal(ours, theirs), f"{where}: {ours.tolist()}, expected {theirs.tolist()}"
+    elif isinstance(theirs, dict):
+        assert type(ours).__name__ == type(theirs).__name__, where
+        assert list(ours.keys()) == list(theirs.keys()), f"{where}: {list(ours)}, expected {list(theirs)}"
+        for name in theirs:
+            if name != "past_key_values":
+                compare(theirs[name], ours[name], f"{where}.{name}")
+            else:
+                assert ours[name].get_seq_length() == theirs[name].get_seq_length(), f"{where}: cache"
+    elif isinstance(theirs, (list, tuple)):
+        assert type(theirs) is type(ours) and len(theirs) == len(ours), f"{where}: {len(ours)}, expected {len(theirs)}"
+        for i, (a, b) in enumerate(zip(theirs, ours)):
+            compare(a, b, f"{where}[{i}]")
+    elif isinstance(theirs, float):
+        assert math.isclose(theirs, ours, rel_tol=1e-4), where
+    else:
+        assert theirs == ours, f"{where}: {ours}, expected {theirs}"
+
+
+_theirs, _ours = {}, {}
+
+
+def models(golden, name, encoder):
+    if name not in _theirs:
+        auto = "AutoModelForSeq2SeqLM" if encoder else "AutoModelForCausalLM"
+        model = getattr(transformers, auto).from_pretrained(golden(name), dtype=torch.float32, attn_implementation="eager")
+        _theirs[name] = model.eval()
+        _ours[name] = getattr(cadenza, auto).from_pretrained(golden(name), dtype=torch.float32)
+    return _theirs[name], _ours[name]
+
+
+def run(case, golden, name, encoder, ids):
+    theirs, ours = models(golden, name, encoder)
+    with torch.no_grad():
+        want = case(transformers, theirs, ids)
+    compare(want, case(cadenza, ours, ids))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("case", DECODER_CASES, ids=str)
+def test_decoder(golden, name, case):
+    run(DECODER_CASES[case], golden, name, False, rows())
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("case", ENCODER_CASES, ids=str)
+def test_encoder(golden, name, case):
+    run(ENCODER_CASES[case], golden, name, True, rows())
+
+
+ERRORS = {
+    "unknown name": dict(temprature=0.5),
+    "two ids": dict(input_ids=rows()),
+    "no new tokens": dict(max_new_tokens=0),
+    "too many sequences": dict(num_return_sequences=3, num_beams=2),
+    "greedy sequences": dict(num_return_sequences=3, do_sample=False),
+    "temperature": dict(do_sample=True, temperature=-1.0),
+    "top_p": dict(do_sample=True, top_p=-0.5),
+    "tuples": dict(past_key_values=((1, 2),)),
+    "streamer and beams": dict(streamer=Recorder(), num_beams=2),
+    "early stopping": dict(early_stopping="sometimes", num_beams=2),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=str)
+def test_errors(golden, case):
+    for model in models(golden, "gpt2", False):
+        with pytest.raises(ValueError):
+            model.generate(rows(), **ERRORS[case])
+
+
+CONFIGS = [
+    dict(), dict(max_new_tokens=3), dict(num_beams=2, do_sample=True), dict(num_beams=2, num_beam_groups=2, diversity_penalty=0.1),
+    dict(penalty_alpha=0.6, top_k=4), dict(dola_layers="low"), dict(prompt_lookup_num_tokens=3), dict(mine=[1, 2], eos_token_id=[1, 2]),
+    dict(watermarking_config=dict(bias=3.0)), dict(sequence_bias={(1, 2): 3.0}), dict(force_words_ids=[[1]], num_beams=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", CONFIGS, ids=str)
+def test_configs(values, tmp_path):
+    theirs, ours = transformers.GenerationConfig(**values), cadenza.GenerationConfig(**values)
+    assert ours.get_generation_mode() == theirs.get_generation_mode().value
+    assert ours.to_json_string() == theirs.to_json_string()
+    assert ours.to_json_string(use_diff=False) == theirs.to_json_string(use_diff=False)
+    assert set(ours.to_dict()) == set(theirs.to_dict())
+    if values.get("penalty_alpha"):
+        return  # top_k without do_sample is not saved by either
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours.save_pretrained(tmp_path / "ours")
+    for folder in ("theirs", "ours"):
+        assert (tmp_path / folder / "generation_config.json").read_text() == (tmp_path / "theirs" / "generation_config.json").read_text()
+        if "sequence_bias" not in values:
+            assert cadenza.GenerationConfig.from_pretrained(tmp_path / folder) == ours
+
+
+# -- processors and criteria by hand ------------------------------------------------------------------------------
+
+IDS = torch.tensor([[3, 7, 5, 3, 7], [9, 9, 2, 8, 9]])
+BY_HAND = {
+    "temperature": lambda hf: hf.TemperatureLogitsWarper(0.7),
+    "top_k": lambda hf: hf.TopKLogitsWarper(3),
+    "top_k, all": lambda hf: hf.TopKLogitsWarper(99, min_tokens_to_keep=2),
+    "top_p": lambda hf: hf.TopPLogitsWarper(0.6, min_tokens_to_keep=2),
+    "top_p, zero": lambda hf: hf.TopPLogitsWarper(0.0),
+    "top_h": lambda hf: hf.TopHLogitsWarper(0.4),
+    "min_p": lambda hf: hf.MinPLogitsWarper(0.2, min_tokens_to_keep=3),
+    "typical": lambda hf: hf.TypicalLogitsWarper(0.5),
+    "typical, some": lambda hf: hf.TypicalLogitsWarper(0.2, min_tokens_to_keep=4),
+    "epsilon": lambda hf: hf.EpsilonLogitsWarper(0.05, min_tokens_to_keep=2),
+    "eta": lambda hf: hf.EtaLogitsWarper(0.1),
+    "repetition": lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.7),
+    "encoder repetition": lambda hf: hf.EncoderRepetitionPenaltyLogitsProcessor(1.7, IDS[:, :3]),
+    "ngrams": lambda hf: hf.NoRepeatNGramLogitsProcessor(2),
+    "encoder ngrams": lambda hf: hf.EncoderNoRepeatNGramLogitsProcessor(2, IDS.flip(1)),
+    "encoder ngrams, one row": lambda hf: hf.EncoderNoRepeatNGramLogitsProcessor(1, IDS[0]),
+    "biases": lambda hf: hf.SequenceBiasLogitsProcessor({(4,): 2.0, (3, 7, 1): -3.0, (9, 2): 1.5, (9, 9, 9, 9, 9, 9): 1.0}),
+    "biases, lists": lambda hf: hf.SequenceBiasLogitsProcessor([[[4], 2.0], [[7, 6], -1.0]]),
+    "bad words": lambda hf: hf.NoBadWordsLogitsProcessor([[4], [5], [7, 2]], eos_token_id=5),
+    "prefix": lambda hf: hf.PrefixConstrainedLogitsProcessor(lambda row, ids: [row + 1, len(ids)], 2),
+    "forced bos": lambda hf: hf.ForcedBOSTokenLogitsProcessor(4),
+    "forced eos": lambda hf: hf.ForcedEOSTokenLogitsProcessor(6, [4, 5]),
+    "decay": lambda hf: hf.ExponentialDecayLengthPenalty((1, 1.5), [4, 5], 2),
+    "decay, later": lambda hf: hf.ExponentialDecayLengthPenalty((4, 1.5), 4, 2),
+    "suppress": lambda hf: hf.SuppressTokensLogitsProcessor([1, 2]),
+    "suppress at begin": lambda hf: hf.SuppressTokensAtBeginLogitsProcessor([1, 2], 5),
+    "min length": lambda hf: hf.MinLengthLogitsProcessor(9, 4),
+    "min new tokens": lambda hf: hf.MinNewTokensLengthLogitsProcessor(3, 4, [4, 5]),
+    "nan": lambda hf: hf.InfNanRemoveLogitsProcessor(),
+    "normalization": lambda hf: hf.LogitNormalization(),
+    "list": lambda hf: hf.LogitsProcessorList([hf.TemperatureLogitsWarper(0.5), hf.TopKLogitsWarper(4), hf.LogitNormalization()]),
+    "confidence": lambda hf: lambda ids, scores: confidence(hf)(0.3)(ids[:1], (scores,)),
+}  # fmt: skip
+
+
+def confidence(hf):
+    return hf.ConfidenceCriteria if hf is cadenza else hf.generation.stopping_criteria.ConfidenceCriteria
+
+
+def by_hand():
+    scores = torch.randn(2, 24, generator=torch.Generator().manual_seed(3)) * 2
+    banned = scores.clone()
+    banned[:, 10:] = -math.inf
+    ties = torch.tensor([[1.0, 3.0, 3.0, 0.0, 3.0] * 4, [0.0, 0.0, -2.0, 0.5, 0.5] * 4])
+    return [scores, scores * 5, banned, ties, torch.zeros(2, 20)]
+
+
+@pytest.mark.parametrize("case", BY_HAND, ids=str)
+def test_by_hand(case):
+    for scores in by_hand():
+        kept = scores.clone()
+        want = BY_HAND[case](transformers)(IDS, scores.clone())
+        ours = BY_HAND[case](cadenza)
+        compare(want, ours(IDS, scores))
+        assert torch.equal(scores, kept), "the scores were changed"
+        if "encoder" in case or (case.startswith(("top_p", "top_h")) and len(scores.unique()) < 10):
+            continue  # torch's order of equal scores is not NumPy's
+        got = ours(IDS.numpy(), scores.numpy())  # NumPy arrays in, NumPy arrays out
+        assert not isinstance(got, torch.Tensor)
+        compare(want, torch.from_numpy(got) if isinstance(want, torch.Tensor) else got)
+
+
+REFUSED = [
+    lambda hf: hf.TemperatureLogitsWarper(2), lambda hf: hf.TemperatureLogitsWarper(0.0), lambda hf: hf.TopKLogitsWarper(0),
+    lambda hf: hf.TopPLogitsWarper(1.5), lambda hf: hf.MinPLogitsWarper(2.0), lambda hf: hf.TypicalLogitsWarper(1.0),
+    lambda hf: hf.EpsilonLogitsWarper(0.0), lambda hf: hf.EtaLogitsWarper(1.0), lambda hf: hf.TopHLogitsWarper(0.0),
+    lambda hf: hf.RepetitionPenaltyLogitsProcessor(2), lambda hf: hf.EncoderRepetitionPenaltyLogitsProcessor(-1.0, IDS),
+    lambda hf: hf.NoRepeatNGramLogitsProcessor(0), lambda hf: hf.EncoderNoRepeatNGramLogitsProcessor(0, IDS),
+    lambda hf: hf.SequenceBiasLogitsProcessor({}), lambda hf: hf.SequenceBiasLogitsProcessor({(1,): 2}),
+    lambda hf: hf.SequenceBiasLogitsProcessor({(99,): 2.0})(IDS, torch.zeros(2, 20)), lambda hf: hf.NoBadWordsLogitsProcessor([]),
+    lambda hf: hf.NoBadWordsLogitsProcessor([3]), lambda hf: hf.ForcedEOSTokenLogitsProcessor(3, -1),
+    lambda hf: hf.MinLengthLogitsProcessor(-1, 3), lambda hf: hf.EpsilonLogitsWarper(0.1, min_tokens_to_keep=0),
+    lambda hf: hf.PrefixConstrainedLogitsProcessor(lambda row, ids: [], 1)(IDS, torch.zeros(2, 20)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(REFUSED)))
+def test_refused_by_hand(case):
+    for hf in (transformers, cadenza):
+        with pytest.raises(ValueError):
+            REFUSED[case](hf)
+
+
+def test_criteria_by_hand(golden):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(golden("llama_gqa"))
+    ids = torch.tensor([tokenizer.encode("when to we of there", add_special_tokens=False)[:5]] * 2)
+    text = tokenizer.decode(ids[0])
+    for stop in (text[-2:], text[-1:], [text[-3:-1], "zzz"], "zzz", text[:2], text[-4:]):
+        for hf in (transformers, cadenza):
+            done = hf.StopStringCriteria(tokenizer, stop)(ids, None)
+            theirs = done if hf is transformers else theirs
+        compare(theirs, done, str(stop))
+    for make in (
+        lambda hf: hf.MaxLengthCriteria(5), lambda hf: hf.MaxLengthCriteria(6), lambda hf: hf.EosTokenCriteria(int(ids[0, -1])),
+        lambda hf: hf.MaxTimeCriteria(0.0, 1.0), lambda hf: hf.StoppingCriteriaList([hf.MaxLengthCriteria(9), hf.EosTokenCriteria([1])]),
+    ):  # fmt: skip
+        compare(make(transformers)(ids, None), make(cadenza)(ids, None))
+
+
+def test_streamed_text(golden, capsys):
+    """transformers' own tokenizer and streamers over both."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(golden("llama_gqa"))
+    printed = []
+    for hf, model in zip((transformers, cadenza), models(golden, "llama_gqa", False)):
+        for options in (dict(), dict(skip_prompt=True)):
+            model.generate(rows()[:1], streamer=hf.TextStreamer(tokenizer, **options), **GREEDY)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] and printed[0]

@@ -1,0 +1,108 @@
+"""turns.py - whose turn it is, over HTTP: one request holds the engine until all others wait, and each says when it begins, by a
+script on the engine's thread."""
+import json
+import os
+import re
+import tempfile
+import threading
+import time
+
+from server import Server, check, done, parse
+
+folder = tempfile.mkdtemp()
+keys = os.path.join(folder, "keys")
+with open(keys, "w") as f:
+    f.write("first\nsecond\nthird\n")
+
+
+with open(os.path.join(folder, "tell.ini"), "w") as f:
+    f.write("[pipeline]\nprocessors = lua:tell.lua\n[generation]\ndo_sample = false\n")
+with open(os.path.join(folder, "tell.lua"), "w") as f:
+    f.write("""return cadenza.processor { id = "org.example.tell", version = "1.0.0",
+  begin = function(ctx) print("begins " .. ctx.prompt_len) return {} end,
+  apply = function(p, ids, row, ctx) end }
+""")
+
+
+def head_of(body, key):
+    data = json.dumps(body).encode()
+    who = f"Authorization: Bearer {key}\r\n" if key else ""
+    return (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{who}"
+            f"Content-Length: {len(data)}\r\n\r\n").encode() + data
+
+
+def read_events(held, n):
+    seen = 0
+    while seen < n:
+        seen += held.recv(1 << 16).count(b"data: ")
+
+
+def read_new_events(held, n):
+    """n more than have come by now."""
+    held.setblocking(False)
+    try:
+        while held.recv(1 << 16):
+            pass
+    except BlockingIOError:
+        pass
+    held.setblocking(True)
+    read_events(held, n)
+
+
+def order(server, guests, key=None):
+    """Numbers of guests, (key, priority), from 1, in the order in which they begin: a guest's prompt is as long as its number."""
+    status = []
+    held = server.connect()
+    held.sendall(head_of({"prompt": [9], "temperature": 0, "max_tokens": 400, "n": 16, "ignore_eos": True, "stream": True}, key))
+    read_events(held, 1)
+
+    def ask(number, own, priority):
+        body = {"prompt": [10] * number, "temperature": 0, "max_tokens": 3, "cadenza": {"pipeline": "tell"}}
+        if priority is not None:
+            body["priority"] = priority
+        status.append(parse(server.raw(head_of(body, own)))[0])
+
+    threads = []
+    for i, (own, priority) in enumerate(guests): # one after the other, so that it is known who came first
+        threads.append(threading.Thread(target=ask, args=(i + 1, own, priority)))
+        threads[-1].start()
+        while server.metrics()["num_requests_waiting"] < i + 1:
+            time.sleep(0.01)
+    read_new_events(held, 160)
+    held.close()
+    for thread in threads:
+        thread.join()
+    check("all are answered", status == [200] * len(guests), status)
+    for _ in range(500): # the log is read by a thread of its own
+        begun = [int(m[1]) for line in server.lines if (m := re.search(r"begins (\d+)", line))]
+        if len(begun) == len(guests):
+            break
+        time.sleep(0.02)
+    return begun
+
+
+pipelines = ("--max-running", "1", "--pipelines", folder)
+by_key = ("--api-key-file", keys, "--open-metrics")
+equals = [("first", None), ("first", None), ("second", None), ("third", None), ("second", None)]
+
+s = Server(*pipelines, *by_key)
+found = order(s, equals, "first")
+check("first come", found == [1, 2, 3, 4, 5], found)
+s.stop()
+
+s = Server(*pipelines, *by_key, "--scheduler", "fair_share")
+found = order(s, equals, "first")
+# A key begins where the lowest account was when it came, so that its order among those that came beside it is the clock's.
+check("by key", found[0] == 3 and sorted(found[1:3]) == [4, 5] and found[3:] == [1, 2], found)
+s.stop()
+
+s = Server(*pipelines, "--scheduler", "priority", "--scheduler-set", "ageing=0")
+found = order(s, [(None, 5), (None, None), (None, -2), (None, 5), (None, -2)])
+check("by priority", found == [3, 5, 2, 1, 4], found)
+status, answer = s.post("/v1/completions", {"prompt": "a", "priority": "high"})
+check("a priority is a number", status == 400 and answer["error"]["param"] == "priority", answer)
+plugins = {(p["id"], p["kind"]): p for p in s.get("/v1/plugins")[1]["data"]}
+check("schedulers are listed", all((i, "scheduler") in plugins for i in ("first_come", "prefill_first", "fair_share", "priority")))
+check("with their parameters", "ageing" in plugins["priority", "scheduler"]["parameters"]["properties"], plugins["priority", "scheduler"])
+s.stop()
+done()

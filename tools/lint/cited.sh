@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Files that are cited and are not there: pages in sources (docs/NAME.md), files of the tree in comments and pages
+# (run/pass/kv.h in host/, host/run/pass/kv.h anywhere), sources by their bare names in comments, and names that a page has
+# beside the source that they are in (`keep` in `host/run/loop/draft.c`). Prints file:line: what, and fails if there is one.
+#   cited.sh            looks at the whole tree
+#   cited.sh FILE...    at these
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+if [ $# -eq 0 ]; then
+    mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.inc' '*.cu' '*.py' '*.sh' '*.lua' \
+        '*.ini' '*.cmake' '*CMakeLists.txt' 'docs/*.md' CONTRIBUTING.md README.md SECURITY.md | grep -vE '^(tools/lint/cited.sh|tests/tools/cited/run.sh)$')
+else
+    files=("$@")
+fi
+tops=$(git ls-tree -d --name-only HEAD | grep -v '^\.' | paste -sd'|')
+rooms=$(git ls-tree -d --name-only HEAD:host | paste -sd'|')
+there=$(git ls-files --cached --others --exclude-standard)
+
+status=0
+
+# file:line:path of each path that begins with a folder of the tree, or with a room of host/.
+for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done |
+    { xargs grep -noHP "(?<![\w./\$}-])(?:(?:$tops)/|(?:$rooms)/)[\w./-]*\w\.(?:md|c|h|sh|py|lua|awk|txt|cmake|inc)\b(?![\w*/{.-])" || true; } |
+    awk -F: -v there="$there" '
+        BEGIN { n = split(there, all, "\n"); for (i = 1; i <= n; i++) is[all[i]] = 1 }
+        {
+            at = $3
+            beside = $1; sub(/[^\/]*$/, "", beside)
+            if (at in is || ("host/" at) in is || (beside at) in is || ("sdk/include/cadenza/" at) in is) next
+            if (("tests/" at) in is || ("tests/unit/" at) in is || ("kernels/" at) in is) next
+            if ((at ".in") in is) next
+            print $1 ":" $2 ": cites " at ", which is not there"
+            bad = 1
+        }
+        END { exit bad }' || status=1
+
+# Bare names in comments of C ("see loop.c"): a file of that name is somewhere. Lua's and cmocka's are of another project.
+for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | { grep -E '\.[ch]$' || true; } |
+    { xargs -r grep -nHP '(?:^ ?\*|/\*|//).*\.[ch]\b' || true; } |
+    awk -v there="$there" '
+        BEGIN { n = split(there, all, "\n"); for (i = 1; i <= n; i++) { sub(/.*\//, "", all[i]); is[all[i]] = 1 } }
+        {
+            match($0, /^[^:]*:[0-9]+:/)
+            where = substr($0, 1, RLENGTH); rest = substr($0, RLENGTH + 1)
+            if (rest ~ /^#/) next
+            sub(/^.*\/\*|^.*\/\/|^ ?\*/, "", rest)
+            while (match(rest, /[A-Za-z0-9_.\/<-]+\.[ch]($|[^A-Za-z0-9_"\/(])/)) {
+                name = substr(rest, RSTART, RLENGTH); rest = substr(rest, RSTART + RLENGTH)
+                sub(/[^A-Za-z0-9_]$/, "", name)
+                if (name ~ /[\/<]|\..*\./ || name ~ /^(l[a-z]+\.c|cmocka\.h)$/ || name in is) continue
+                print where " cites " name ", which is not there"
+                bad = 1
+            }
+        }
+        END { exit bad }' || status=1
+
+# In pages: `NAME` in `FILE`, `NAME` and `OTHER` in `FILE`, and columns | `NAME` | `FILE` | of a table.
+while IFS=: read -r file line cell; do
+    source=$(grep -oP '`\K[\w/.-]+(?=`$)' <<<"$cell")
+    [ -f "$source" ] || source=host/$source
+    [ -f "$source" ] || continue # the paths are looked at above
+    while read -r name; do
+        grep -qw -- "$name" "$source" && continue
+        printf '%s:%s: cites %s in %s, which has no such name\n' "$file" "$line" "$name" "$source"
+        status=1
+    done < <(grep -oP '`\K\w+(?=(\[\])?`)' <<<"$cell")
+done < <(for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | grep '\.md$' |
+    xargs -r grep -noHP '(?:`\w+(?:\[\])?`(?:,| and)? )*`\w+(?:\[\])?` (?:in|\|) `[\w/-]+/[\w-]+\.[ch]`' || true)
+exit $status
