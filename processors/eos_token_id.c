@@ -19,15 +19,9 @@ static bool idle(const cdz_step *step)
 static bool ends(const cdz_step *step, int32_t id)
 {
     const cdz_int_list own = ((const eos_token_id *)step->params)->eos_token_id;
-    const cdz_ids eos = step->request->eos;
-
-    if (own.set) {
-        for (uint32_t i = 0; i < own.len; i++)
-            if (own.at[i] == id) return true;
-        return false;
-    }
-    for (uint32_t i = 0; i < eos.len; i++)
-        if (eos.at[i] == id) return true;
+    if (!own.set) return cdz_ids_have(step->request->eos, id);
+    for (uint32_t i = 0; i < own.len; i++)
+        if (own.at[i] == id) return true;
     return false;
 }
 

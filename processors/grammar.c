@@ -92,9 +92,7 @@ static void end(const cdz_step *step)
 
 static bool is_end(const cdz_step *step, int32_t token)
 {
-    for (uint32_t i = 0; i < step->request->eos.len; i++)
-        if (step->request->eos.at[i] == token) return true;
-    return false;
+    return cdz_ids_have(step->request->eos, token);
 }
 
 static uint32_t state_of(const constraint_shared *s, const constraint_row *row)

@@ -267,13 +267,6 @@ static void go_on(const cdz_step *step, place *at, cdz_ids ids)
         go_on_outside(step, at, ids);
 }
 
-static bool is_eos(const cdz_step *step, int32_t token)
-{
-    for (uint32_t i = 0; i < step->request->eos.len; i++)
-        if (step->request->eos.at[i] == token) return true;
-    return false;
-}
-
 /* Where a row with only its prompt stands. */
 static place after_prompt(const cdz_step *step, cdz_ids ids)
 {
@@ -284,7 +277,7 @@ static place after_prompt(const cdz_step *step, cdz_ids ids)
 
     await(all, &at, n);
     if (at.inside) return at;
-    while (from > 0 && !is_eos(step, ids.at[from - 1])) from--;
+    while (from > 0 && !cdz_ids_have(step->request->eos, ids.at[from - 1])) from--;
     await(all, &at, from);
     for (uint32_t len = from + 1; len <= n; len++) go_on(step, &at, (cdz_ids){ids.at, len});
     return at;

@@ -57,8 +57,7 @@ static cdz_status make_room(cdz_decoder *dec, const cdz_step *step, chain *c, ui
 /* The reference fills what the request leaves unset from the draft model's configuration. */
 static bool is_eos(const cdz_request_info *request, const chain_params *params, int32_t token)
 {
-    for (uint32_t i = 0; i < request->eos.len; i++)
-        if (request->eos.at[i] == token) return true;
+    if (cdz_ids_have(request->eos, token)) return true;
     for (uint32_t i = 0; request->eos.len == 0 && i < params->eos_token_id.len; i++)
         if (params->eos_token_id.at[i] == token) return true;
     return false;

@@ -20,13 +20,6 @@ static uint32_t value_or(cdz_opt_int value, uint32_t otherwise)
     return value.set ? (uint32_t)value.value : otherwise;
 }
 
-static bool is_eos(const cdz_request_info *request, int32_t token)
-{
-    for (uint32_t i = 0; i < request->eos.len; i++)
-        if (request->eos.at[i] == token) return true;
-    return false;
-}
-
 static bool equal(const int32_t *a, const int32_t *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -69,7 +62,7 @@ static cdz_status allowed(cdz_decoder *dec, const cdz_step *step, cdz_ids histor
 static uint32_t before_eos(const cdz_request_info *request, cdz_ids found)
 {
     uint32_t n = 0;
-    while (n < found.len && !is_eos(request, found.at[n])) n++;
+    while (n < found.len && !cdz_ids_have(request->eos, found.at[n])) n++;
     return n;
 }
 

@@ -32,13 +32,6 @@ static cdz_status open_secret(const cdz_detection_input *in, cdz_arena *arena, c
     return CDZ_OK;
 }
 
-static bool is_eos(const cdz_detection_input *in, int32_t id)
-{
-    for (uint32_t i = 0; i < in->eos.len; i++)
-        if (in->eos.at[i] == id) return true;
-    return false;
-}
-
 /* Was this context among the last `history`? What was never filled counts as 0. */
 static bool repeated(const uint64_t *contexts, uint32_t at, uint32_t history)
 {
@@ -63,11 +56,11 @@ static cdz_status gather(const cdz_detection_input *in, const cdz_synthid *s, ui
     out->mask = cdz_arena_array(arena, n, 1);
     if (!contexts || !out->g || !out->mask) return no_memory(err);
     bool ended = false;
-    for (uint32_t i = 0; i < before; i++) ended |= is_eos(in, ids[i]);
+    for (uint32_t i = 0; i < before; i++) ended |= cdz_ids_have(in->eos, ids[i]);
     for (uint32_t i = 0; i < n; i++) {
         contexts[i] = cdz_synthid_context(ids + i, before);
         const uint64_t hash = cdz_synthid_fold(contexts[i], ids[i + before]);
-        ended |= is_eos(in, ids[i + before]);
+        ended |= cdz_ids_have(in->eos, ids[i + before]);
         out->mask[i] = !ended && !repeated(contexts, i, s->history);
         for (uint32_t k = 0; k < s->n_keys; k++)
             out->g[(size_t)i * s->n_keys + k] = cdz_synthid_g(s, hash, s->keys[k]);

@@ -136,18 +136,11 @@ static cdz_status check_ids(preparation *p)
     return CDZ_OK;
 }
 
-static bool is_eos(const cdz_job *job, int32_t id)
-{
-    for (uint32_t i = 0; i < job->eos.len; i++)
-        if (job->eos.at[i] == id) return true;
-    return false;
-}
-
 /* Inferred as transformers does: ids != pad, only if pad is set, occurs in the prompt and is no eos. */
 static void infer_mask(const preparation *p, uint32_t row, uint8_t *mask)
 {
     const cdz_job *job = p->job;
-    bool pads = job->pad >= 0 && !is_eos(job, job->pad);
+    bool pads = job->pad >= 0 && !cdz_ids_have(job->eos, job->pad);
     for (uint32_t i = 0; i < p->rows.lens[row]; i++)
         mask[i] = !(pads && p->rows.ids[row][i] == job->pad);
 }

@@ -89,19 +89,12 @@ cdz_status cdz_scorer_forward(cdz_scorer *s)
     return cdz_map(s->dec, &s->scores);
 }
 
-static bool is_eos(const cdz_request_info *request, int32_t token)
-{
-    for (uint32_t i = 0; i < request->eos.len; i++)
-        if (request->eos.at[i] == token) return true;
-    return false;
-}
-
 /* An end-of-sequence token ends a candidate, and so does any other rule that looks at what was written. In the
  * reference those others stop the search when they hold for all rows at once, and never else. */
 static bool ends(const cdz_scorer *s, uint32_t candidate)
 {
     const uint32_t reason = s->candidate_stops[candidate].reason;
-    if (is_eos(s->step->request, s->candidates[candidate].token)) return true;
+    if (cdz_ids_have(s->step->request->eos, s->candidates[candidate].token)) return true;
     return !s->quirks && (reason == CDZ_STOP_STRING || reason == CDZ_STOP_CUSTOM);
 }
 

@@ -56,6 +56,14 @@ typedef struct cdz_ids {
     uint32_t len;
 } cdz_ids;
 
+/* Is the token among them? */
+static inline bool cdz_ids_have(cdz_ids ids, int32_t token)
+{
+    for (uint32_t i = 0; i < ids.len; i++)
+        if (ids.at[i] == token) return true;
+    return false;
+}
+
 /* UTF-8 text that may hold NUL bytes; always followed by one NUL that len does not count. */
 typedef struct cdz_string {
     const char *at;
