@@ -44,6 +44,17 @@ rig rig_open(const char *model, cdz_engine_options options)
     return r;
 }
 
+rig rig_of(cdz_weights *weights)
+{
+    rig r = {0};
+    cdz_error err = {0};
+    const cdz_engine_options options = {
+        .kv_bytes = 8 << 20, .cpu_variant = cdz_env_cpu(), .fibres = cdz_env_fibres()};
+    must(cdz_engine_create(&options, &r.engine, &err), &err);
+    must(cdz_run_model_create(r.engine, weights, NULL, &r.model, &err), &err);
+    return r;
+}
+
 void rig_close(rig *r)
 {
     if (r->assistant) cdz_run_model_release(r->assistant);
@@ -206,4 +217,18 @@ void answer_free(answer *a)
     cdz_outcome_free(a->outcome);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
+}
+
+float *prompt_logits_of(const rig *r, const int32_t *ids, uint32_t len, size_t *n)
+{
+    answer a;
+    new_job(r, NULL, ids, NULL, 1, len, 0, &a)->prompt_logits = true;
+    const cdz_outcome *outcome = run_well(r, &a);
+    assert_non_null(outcome->prompt_logits);
+    *n = (size_t)len * outcome->n_vocab;
+    float *copy = malloc(*n * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, outcome->prompt_logits, *n * sizeof *copy);
+    answer_free(&a);
+    return copy;
 }

@@ -31,6 +31,7 @@ typedef struct rig {
 cdz_run_model *open_model_with(cdz_engine *engine, const char *name, bool tokenizer);
 cdz_run_model *open_model(cdz_engine *engine, const char *name);
 rig rig_open(const char *model, cdz_engine_options options);
+rig rig_of(cdz_weights *weights); /* which are taken */
 void rig_close(rig *r);
 
 /* --- plans by hand ------------------------------------------------------------------------------------------ */
@@ -82,5 +83,8 @@ cdz_outcome *await_well(answer *a);
 cdz_outcome *run(const rig *r, answer *a);
 cdz_outcome *run_well(const rig *r, answer *a);
 void answer_free(answer *a);
+
+/* The scores of all positions of a prompt, (*n) of them in all; free them. */
+float *prompt_logits_of(const rig *r, const int32_t *ids, uint32_t len, size_t *n);
 
 #endif

@@ -87,24 +87,13 @@ static float *logits_of(const char *path, size_t *n)
     enum { LEN = 40 };
     int32_t ids[LEN];
     for (int i = 0; i < LEN; i++) ids[i] = (7 + 31 * i) % 128;
-    rig r = {0};
     cdz_error err = {0};
-    const cdz_engine_options options = {.kv_bytes = 8 << 20};
     cdz_weights *weights;
-    must(cdz_engine_create(&options, &r.engine, &err), &err);
     must(cdz_weights_open(path, &weights, &err), &err);
-    must(cdz_run_model_create(r.engine, weights, NULL, &r.model, &err), &err);
-    answer a;
-    cdz_job *job = new_job(&r, NULL, ids, NULL, 1, LEN, 0, &a);
-    job->prompt_logits = true;
-    cdz_outcome *outcome = run_well(&r, &a);
-    *n = (size_t)LEN * outcome->n_vocab;
-    float *copy = malloc(*n * sizeof *copy);
-    assert_non_null(copy);
-    memcpy(copy, outcome->prompt_logits, *n * sizeof *copy);
-    answer_free(&a);
+    rig r = rig_of(weights);
+    float *logits = prompt_logits_of(&r, ids, LEN, n);
     rig_close(&r);
-    return copy;
+    return logits;
 }
 
 static void same_logits(const char *what, const char *path, const float *expected, size_t n,

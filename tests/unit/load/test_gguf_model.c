@@ -25,18 +25,9 @@ static float *prompt_logits(const char *model, size_t *n)
     int32_t ids[LEN];
     for (int i = 0; i < LEN; i++) ids[i] = (7 + 31 * i) % 256;
     rig r = rig_open(model, (cdz_engine_options){0});
-    answer a;
-    cdz_job *job = new_job(&r, NULL, ids, NULL, 1, LEN, 0, &a);
-    job->prompt_logits = true;
-    cdz_outcome *outcome = run_well(&r, &a);
-    assert_non_null(outcome->prompt_logits);
-    *n = (size_t)LEN * outcome->n_vocab;
-    float *copy = malloc(*n * sizeof *copy);
-    assert_non_null(copy);
-    memcpy(copy, outcome->prompt_logits, *n * sizeof *copy);
-    answer_free(&a);
+    float *logits = prompt_logits_of(&r, ids, LEN, n);
     rig_close(&r);
-    return copy;
+    return logits;
 }
 
 static void logits_are_the_folders(void **state)

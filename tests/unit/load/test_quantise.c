@@ -28,23 +28,11 @@ static cdz_weights *open_as(const char *path, cdz_dtype type)
 static float *logits_of(cdz_weights *w, size_t *n)
 {
     int32_t ids[LEN];
-    rig r = {0};
-    answer a;
-    cdz_error err = {0};
-    const cdz_engine_options options = {.kv_bytes = 8 << 20};
     for (int i = 0; i < LEN; i++) ids[i] = (7 + 31 * i) % 4096;
-    must(cdz_engine_create(&options, &r.engine, &err), &err);
-    must(cdz_run_model_create(r.engine, w, NULL, &r.model, &err), &err);
-    cdz_job *job = new_job(&r, NULL, ids, NULL, 1, LEN, 0, &a);
-    job->prompt_logits = true;
-    const cdz_outcome *outcome = run_well(&r, &a);
-    *n = (size_t)LEN * outcome->n_vocab;
-    float *copy = malloc(*n * sizeof *copy);
-    assert_non_null(copy);
-    memcpy(copy, outcome->prompt_logits, *n * sizeof *copy);
-    answer_free(&a);
+    rig r = rig_of(w);
+    float *logits = prompt_logits_of(&r, ids, LEN, n);
     rig_close(&r);
-    return copy;
+    return logits;
 }
 
 static void at_load_is_as_stored(void **state)
