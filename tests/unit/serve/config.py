@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from server import MODEL, PROGRAM, Server, check, done, parse, read_all
+from server import MODEL, PROGRAM, Server, check, done, parse, read_all, write_hold
 
 folder = tempfile.mkdtemp()
 
@@ -174,21 +174,12 @@ check("another answers", s.post("/v1/completions", ASK)[0] == 200)
 s.stop()
 
 # --- prompts that wait are counted in tokens ---
-s = Server("--max-queue-tokens", "50", "--max-running", "1")
-LONG = {"prompt": "river " * 60, "max_tokens": 400, "temperature": 1.0, "cadenza": {"kwargs": {"min_new_tokens": 400}}}
-body = json.dumps(LONG).encode()
-held, full = [], None
-for _ in range(3): # one runs, two wait
-    c = s.connect()
-    c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    held.append(c)
-for _ in range(200):
-    if s.metrics()["num_prompt_tokens_waiting"] > 50:
-        break
-    time.sleep(0.02)
+write_hold(os.path.join(folder, "pipelines"))
+s = Server("--max-queue-tokens", "50", "--max-running", "1", "--pipelines", os.path.join(folder, "pipelines"))
+held = [s.hold(), s.hold(prompt="river " * 60)] # the first runs, the second waits
+check("its tokens are counted", s.metrics()["num_prompt_tokens_waiting"] > 50, s.metrics())
 status, headers, text = s.ask("POST", "/v1/completions", ASK)
-full = (headers, text) if status == 429 else None
-check("too many tokens wait", full and "retry-after" in full[0] and b"tokens of prompts" in full[1], full)
+check("too many tokens wait", status == 429 and "retry-after" in headers and b"tokens of prompts" in text, (status, headers, text))
 for c in held:
     c.close()
 s.quiet()

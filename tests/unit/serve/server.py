@@ -102,6 +102,32 @@ class Speaker:
         return Server("--pipelines", self.pipelines, *options, model=self.model)
 
 
+def write_hold(folder):
+    """The pipeline `hold` in a folder of pipelines: a request of it computes until its client goes away. Of 64 passes one keeps its
+    token, so that the request costs more and more, up to 256 of them."""
+    with open(os.path.join(folder, "hold.lua"), "w") as f:
+        f.write("""return cadenza.strategy { id = "test.hold", version = "1.0.0", one_row = true, rewinds = true,
+  run = function(ctx)
+    local n = 0
+    while true do
+      ctx:append((ctx:argmax(ctx:process(ctx:forward()), 1)))
+      n = n + 1
+      if n % 64 ~= 0 or n > 64 * 256 then ctx:rewind(1) end
+    end
+  end }
+""")
+    with open(os.path.join(folder, "hold.ini"), "w") as f:
+        f.write("[pipeline]\nstrategy = lua:hold.lua\n[generation]\ndo_sample = false\n")
+
+
+def post(body, key=None):
+    """The bytes of a request for a completion, alone on its connection."""
+    data = json.dumps(body).encode()
+    who = f"Authorization: Bearer {key}\r\n" if key else ""
+    return (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{who}"
+            f"Content-Length: {len(data)}\r\n\r\n").encode() + data
+
+
 class Server:
     def __init__(self, *options, model=MODEL, port="0", unix=None, **more):
         self.lines, self.deaf, self.unix = [], False, unix
@@ -195,6 +221,18 @@ class Server:
             name = name.removeprefix("cadenza:")
             out[name] = out.get(name, 0) + value
         return out
+
+    def hold(self, key=None, **body):
+        """A connection whose request of `write_hold` runs, or waits for its turn, until it is closed."""
+        body = {"prompt": "a", "max_tokens": 400, "ignore_eos": True, **body, "cadenza": {"pipeline": "hold"}}
+        m = self.metrics()
+        before = m["num_requests_running"] + m["num_requests_waiting"]
+        c = self.connect()
+        c.sendall(post(body, key))
+        while m["num_requests_running"] + m["num_requests_waiting"] == before:
+            time.sleep(0.01)
+            m = self.metrics()
+        return c
 
     def quiet(self):
         """Waits until nothing runs; the last metrics."""
