@@ -76,6 +76,7 @@ const cdz_decoder_api cdz_loop_api = {
     .facts = cdz_verb_facts,
     .draw_rows = cdz_verb_draw_rows,
     .lens = cdz_verb_lens,
+    .seq_steer = cdz_verb_seq_steer,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -527,6 +528,7 @@ static const struct part {
 } life[] = {
     {open_stages, close_stages},
     {open_companions, close_companions},
+    {cdz_loop_steer, NULL},
     {open_states, NULL},
     {open_scores, NULL},
     {cdz_drafter_open, cdz_drafter_close},
