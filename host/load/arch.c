@@ -650,7 +650,8 @@ bool cdz_arch_adds_by_distance(const cdz_arch *arch)
 
 bool cdz_arch_needs_whole_mask(const cdz_arch *arch)
 {
-    return arch->has_window || arch->n_buckets || (arch->slopes && arch->hidden_count);
+    return arch->has_window || arch->n_buckets || (arch->slopes && arch->hidden_count) ||
+           arch->recurrent.kind; /* a window of a convolution, and what a state forgets with each place */
 }
 
 const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)
