@@ -675,7 +675,7 @@ static void attend(cdz_layers *f, uint32_t layer, float *given)
                          .window = a->window[layer],
                          .sinks = f->stack.layers[layer].sinks};
     if (a->scale_by_layer) how.scale /= (float)(layer + 1);
-    if (cdz_arch_adds_by_distance(a)) cdz_relative_apply(f->stack.relative, &how);
+    if (cdz_arch_adds_by_distance(a)) cdz_relative_apply(f->stack.relative, layer, &how);
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
     mix(f, layer, how);
     if (f->any_seen) cdz_layers_see_attention(f, layer, &how);
@@ -858,8 +858,12 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
     if (f->any_embeds && !a->scales_given) place_embeds(f);
     if (positions->data) {
-        for (uint32_t r = 0; r < f->m; r++)
-            f->picked[r] = (int32_t)(f->positions[r] + a->position_offset);
+        for (uint32_t r = 0; r < f->m; r++) {
+            const bool unplaced =
+                a->placing.unplaced >= 0 && f->ids[r] == a->placing.unplaced && !f->embeds[r];
+            f->picked[r] =
+                unplaced ? a->placing.unplaced : (int32_t)(f->positions[r] + a->placing.offset);
+        }
         b->api->embed(b, f->normed, D, positions, f->picked, f->m);
         b->api->add(b, f->x, D, f->normed, D, f->m, D);
     }
