@@ -48,14 +48,14 @@ typedef struct cdz_net_suffix {
 } cdz_net_suffix;
 
 /* Kinds of characters, each in the one before. */
-typedef enum cdz_way {
+typedef enum cdz_net_way {
     CDZ_WAY_PLAIN, /* those that a JSON string holds as they are: from U+0020 on, but for quote and backslash */
     CDZ_WAY_SOLID,   /* without spaces and controls */
     CDZ_WAY_WORD,    /* letters of ASCII and what is not ASCII */
     CDZ_WAY_LETTERS, /* letters of ASCII */
     CDZ_WAY_SMALL,   /* small letters of ASCII */
     CDZ_N_WAYS,
-} cdz_way;
+} cdz_net_way;
 
 /* A set of classes of bytes. */
 typedef struct cdz_net_classes {

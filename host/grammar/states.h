@@ -68,7 +68,8 @@ static inline const uint32_t *cdz_grammar_states_row(cdz_grammar_states *states,
 /* The classes of bytes that may come; NULL: the configuration is dead, or there is trouble. Lives as a row does. */
 const cdz_net_classes *cdz_grammar_states_takes(cdz_grammar_states *states, uint32_t config);
 /* Whether all characters of a kind lead to one configuration (*to; 0: none may come). */
-bool cdz_grammar_states_way(cdz_grammar_states *states, uint32_t config, cdz_way way, uint32_t *to);
+bool cdz_grammar_states_way(cdz_grammar_states *states, uint32_t config, cdz_net_way way,
+                            uint32_t *to);
 /* How many more characters than one a loop takes that a plain character has led into config from before; UINT32_MAX: any
  * number. 0: it is not seen to be a loop. */
 uint32_t cdz_grammar_states_rounds(cdz_grammar_states *states, uint32_t before, uint32_t config);

@@ -37,6 +37,8 @@ void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
         free(vocab->masks[i]);
     }
     tails_free(&vocab->tails);
+    for (int i = 0; i <= CDZ_VOCAB_CHARS; i++) trie_free(&vocab->letters.after[i]);
+    trie_free(&vocab->letters.odd);
     free(vocab->ends);
     free(vocab);
 }
@@ -44,6 +46,31 @@ void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
 uint32_t cdz_grammar_vocab_size(const cdz_grammar_vocab *vocab)
 {
     return vocab->n_ids;
+}
+
+/* --- kinds of characters --------------------------------------------------------------------------------- */
+
+typedef struct span {
+    uint32_t lo, hi;
+} span;
+
+/* As ways.c: what is not ASCII and not a control is solid, but for Unicode's spaces. */
+static bool is_space(uint32_t code)
+{
+    static const span spaces[] = {{0x80, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                                  {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                                  {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+        if (code >= spaces[i].lo && code <= spaces[i].hi) return true;
+    return false;
+}
+
+static cdz_net_way way_of(uint32_t code)
+{
+    if (code >= 'a' && code <= 'z') return CDZ_WAY_SMALL;
+    if (code >= 'A' && code <= 'Z') return CDZ_WAY_LETTERS;
+    if (code >= 0x80) return is_space(code) ? CDZ_WAY_PLAIN : CDZ_WAY_WORD;
+    return code == ' ' || code == 0x7F ? CDZ_WAY_PLAIN : CDZ_WAY_SOLID;
 }
 
 /* --- the trie --------------------------------------------------------------------------------------------- */
@@ -118,6 +145,26 @@ static bool plant_below(cdz_vocab_trie *t, const sorted_token *tokens, open_node
     return true;
 }
 
+/* What lies below each node; children stand behind their parents. */
+static void find_below(cdz_vocab_trie *t)
+{
+    for (uint32_t i = t->n_nodes; i-- > 0;) {
+        cdz_vocab_node *node = &t->nodes[i];
+        uint32_t below = CDZ_WAY_SMALL;
+        bool ascii = true;
+        for (uint32_t c = node->child; c < node->child + node->n_children; c++) {
+            const cdz_vocab_node *child = &t->nodes[c];
+            const uint8_t byte = t->bytes[c];
+            ascii &= byte >= 32 && byte < 0x80 && byte != '"' && byte != '\\' &&
+                     child->below < CDZ_N_WAYS;
+            if (way_of(byte) < below) below = way_of(byte);
+            if (child->below < below) below = child->below;
+            if (child->height >= node->height) node->height = (uint16_t)(child->height + 1);
+        }
+        node->below = (uint16_t)(ascii ? below : CDZ_N_WAYS);
+    }
+}
+
 /* The trie of sorted tokens. */
 static bool plant(cdz_grammar_vocab *v, cdz_vocab_trie *t, const sorted_token *tokens, uint32_t n)
 {
@@ -138,39 +185,15 @@ static bool plant(cdz_grammar_vocab *v, cdz_vocab_trie *t, const sorted_token *t
     const bool fine =
         push_brothers(&open, 0, t->n_roots, 1) && plant_below(t, tokens, &open, &v->depth);
     free(open.at);
+    if (fine) find_below(t);
     return fine;
-}
-
-/* --- kinds of characters --------------------------------------------------------------------------------- */
-
-typedef struct span {
-    uint32_t lo, hi;
-} span;
-
-/* As ways.c: what is not ASCII and not a control is solid, but for Unicode's spaces. */
-static bool is_space(uint32_t code)
-{
-    static const span spaces[] = {{0x80, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
-                                  {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
-                                  {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
-    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
-        if (code >= spaces[i].lo && code <= spaces[i].hi) return true;
-    return false;
-}
-
-static cdz_way way_of(uint32_t code)
-{
-    if (code >= 'a' && code <= 'z') return CDZ_WAY_SMALL;
-    if (code >= 'A' && code <= 'Z') return CDZ_WAY_LETTERS;
-    if (code >= 0x80) return is_space(code) ? CDZ_WAY_PLAIN : CDZ_WAY_WORD;
-    return code == ' ' || code == 0x7F ? CDZ_WAY_PLAIN : CDZ_WAY_SOLID;
 }
 
 /* How a token begins. */
 typedef struct token_look {
-    uint32_t chars, len; /* plain characters, and their bytes */
-    bool spaced;         /* the first is a space */
-    cdz_way way, behind; /* the kind of all those, and of all but the first; narrowest */
+    uint32_t chars, len;     /* plain characters, and their bytes */
+    bool spaced;             /* the first is a space */
+    cdz_net_way way, behind; /* the kind of all those, and of all but the first; narrowest */
 } token_look;
 
 static token_look look_at(const sorted_token *t)
@@ -183,7 +206,7 @@ static token_look look_at(const sorted_token *t)
         if (byte < 32 || byte == '"' || byte == '\\') break;
         if (byte >= 0x80) n = cdz_utf8_decode(t->bytes + look.len, t->len - look.len, &code);
         if (!n) break;
-        const cdz_way way = way_of(code);
+        const cdz_net_way way = way_of(code);
         if (way < look.way) look.way = way;
         if (look.chars && way < look.behind) look.behind = way;
         if (!look.chars) look.spaced = byte == ' ';
@@ -264,7 +287,16 @@ static uint32_t mark_plain(cdz_grammar_vocab *v, const sorted_token *t, const to
 }
 
 /* The lists of tails. */
-enum { QUOTES, OTHERS, ODD, LONGS, AFTER, N_TAILS = AFTER + CDZ_VOCAB_CHARS + 1 };
+enum {
+    QUOTES,
+    OTHERS,
+    ODD,
+    LONGS,
+    LETTERS_ODD,
+    LETTERS,
+    AFTER = LETTERS + CDZ_VOCAB_CHARS + 1,
+    N_TAILS = AFTER + CDZ_VOCAB_CHARS + 1
+};
 
 static bool push_tail(cdz_grammar_vocab *v, token_list *tails, const sorted_token *t,
                       const token_look *look)
@@ -283,6 +315,14 @@ static bool push_tail(cdz_grammar_vocab *v, token_list *tails, const sorted_toke
            push_token(&tails[AFTER + look->chars], *t, look->len, look->chars);
 }
 
+static bool push_letters(token_list *tails, const sorted_token *t)
+{
+    uint32_t n = 0;
+    while (n < t->len && way_of((uint8_t)t->bytes[n]) >= CDZ_WAY_LETTERS) n++;
+    if (n > CDZ_VOCAB_CHARS) return push_token(&tails[LETTERS_ODD], *t, 0, 0);
+    return push_token(&tails[LETTERS + n], *t, n, 0);
+}
+
 static bool sort_token(cdz_grammar_vocab *v, token_list *parts, token_list *tails,
                        const sorted_token *t)
 {
@@ -291,6 +331,7 @@ static bool sort_token(cdz_grammar_vocab *v, token_list *parts, token_list *tail
     if (look.len == t->len && look.chars <= CDZ_VOCAB_CHARS) part = mark_plain(v, t, &look);
     if (is_blank(t)) part = CDZ_PART_BLANK;
     const bool spaced = part >= CDZ_PART_SPACED && part < CDZ_PART_BLANK;
+    if (part < CDZ_PART_LETTERS && !push_letters(tails, t)) return false;
     return push_token(&parts[part], *t, spaced, 0) && push_tail(v, tails, t, &look);
 }
 
@@ -326,8 +367,11 @@ static bool cut(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
     fine &= plant_list(v, &v->tails.others, &tails[OTHERS], true);
     fine &= plant_list(v, &v->tails.odd, &tails[ODD], false);
     fine &= plant_list(v, &v->tails.longs, &tails[LONGS], false);
-    for (int i = 0; i <= CDZ_VOCAB_CHARS; i++)
+    fine &= plant_list(v, &v->letters.odd, &tails[LETTERS_ODD], false);
+    for (int i = 0; i <= CDZ_VOCAB_CHARS; i++) {
         fine &= plant_list(v, &v->tails.after[i], &tails[AFTER + i], true);
+        fine &= plant_list(v, &v->letters.after[i], &tails[LETTERS + i], i > 0);
+    }
     return fine && count_longs(v);
 }
 

@@ -12,6 +12,8 @@ typedef struct cdz_vocab_node {
     uint32_t child, n_children; /* nodes of the bytes that may follow, side by side */
     uint32_t ids, n_ids;        /* tokens that end here */
     uint32_t ids_past;          /* behind those and the ones below */
+    uint16_t below; /* the kind of all bytes below, the narrowest; CDZ_N_WAYS: some are not plain ASCII */
+    uint16_t height; /* bytes of the longest way down */
 } cdz_vocab_node;
 
 /* A trie of some of the tokens. The bytes of brothers, which a walk looks at, lie side by side, and what lies below them
@@ -31,7 +33,7 @@ enum { CDZ_VOCAB_CHARS = 24 }; /* tokens of more characters are walked */
 /* Parts of the vocabulary. A token is in the last that takes it. */
 enum cdz_vocab_part {
     CDZ_PART_REST,
-    CDZ_PART_PLAIN, /* whole characters of a kind, as cdz_way has them */
+    CDZ_PART_PLAIN, /* whole characters of a kind, as cdz_net_way has them */
     CDZ_PART_SOLID,
     CDZ_PART_WORD,
     CDZ_PART_LETTERS,
@@ -51,12 +53,19 @@ typedef struct cdz_vocab_tails {
     uint32_t *long_chars;                      /* theirs, by place in longs.ids */
 } cdz_vocab_tails;
 
+/* Tokens of the rest, the plain, the solid and the word once more, by what comes behind their letters of ASCII. */
+typedef struct cdz_vocab_letters {
+    cdz_vocab_trie after[CDZ_VOCAB_CHARS + 1]; /* by the number of letters before */
+    cdz_vocab_trie odd;                        /* of more, whole */
+} cdz_vocab_letters;
+
 struct cdz_grammar_vocab {
     char *bytes;
     uint32_t *begin; /* of a token's bytes; n_ids + 1 of them */
     uint32_t n_ids, n_words, depth;
     cdz_vocab_trie tries[CDZ_N_PARTS];
     cdz_vocab_tails tails;
+    cdz_vocab_letters letters;
     /* Tokens of at most 0, 1, 2, ... characters, n_words of each; those of the plain may end inside a character. NULL: the
      * part has none. */
     uint64_t *masks[CDZ_N_PARTS];

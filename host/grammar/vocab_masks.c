@@ -13,6 +13,7 @@ enum {
     CHARS = CDZ_VOCAB_CHARS,
     WORTH_KEEPING = 600, /* nodes looked at for a mask that is kept */
     MASKS_PER_SLAB = 16,
+    WORTH_ASKING = 12, /* tokens below a node, for a look at all of them at once */
 };
 
 /* Where a walk is among brothers, and the state before them. */
@@ -92,6 +93,31 @@ static bool is_free(cdz_grammar_states *s, uint32_t state)
     return cdz_grammar_states_way(s, state, CDZ_WAY_PLAIN, &to) && to == state;
 }
 
+/* How many characters of a kind may come, whichever they are, up to CHARS; false: it depends on which. */
+static bool count(cdz_grammar_states *s, uint32_t state, cdz_net_way way, uint32_t *n)
+{
+    uint32_t to;
+    for (*n = 0; *n < CHARS; ++*n) {
+        if (!cdz_grammar_states_way(s, state, way, &to)) return false;
+        if (!to) return true;
+        if (to == state) *n = CHARS - 1;
+        state = to;
+    }
+    return true;
+}
+
+/* Whether all tokens below a node may come because of the kinds of their characters. */
+static bool all_below(cdz_grammar_states *s, const cdz_vocab_node *node, uint32_t state, bool plain)
+{
+    uint32_t to, n;
+    if (!node->n_children) return false;
+    if (plain && is_free(s, state)) return true;
+    if (node->below == CDZ_N_WAYS || node->ids_past - node->ids < WORTH_ASKING) return false;
+    const cdz_net_way way = (cdz_net_way)node->below;
+    if (!cdz_grammar_states_way(s, state, way, &to) || !to) return false;
+    return to == state || (node->height <= CHARS && count(s, state, way, &n) && n >= node->height);
+}
+
 /* From some of the roots. */
 static void walk_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roots, bool plain)
 {
@@ -104,7 +130,7 @@ static void walk_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roots,
         }
         const cdz_vocab_node *node = &t->nodes[w->path[depth].at++];
         w->n += 1 + node->n_children;
-        const bool all = plain && node->n_children && is_free(w->s, to);
+        const bool all = all_below(w->s, node, to, plain);
         take_ids(t, node->ids, all ? node->ids_past : node->ids + node->n_ids, w->bits);
         if (!all && node->n_children)
             w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to, 0};
@@ -306,17 +332,12 @@ static void take_blank(mask_work *w, uint32_t state)
         take_ids(blank, 0, blank->n_ids, w->bits);
 }
 
-/* How many characters of a kind may come, whichever they are, up to CHARS; false: it depends on which. */
-static bool count(cdz_grammar_states *s, uint32_t state, cdz_way way, uint32_t *n)
+/* The tokens of a part, and of those in it, that have at most n characters. */
+static void take_mask(mask_work *w, uint32_t part, uint32_t n)
 {
-    uint32_t to;
-    for (*n = 0; *n < CHARS; ++*n) {
-        if (!cdz_grammar_states_way(s, state, way, &to)) return false;
-        if (!to) return true;
-        if (to == state) *n = CHARS - 1;
-        state = to;
-    }
-    return true;
+    const uint64_t *mask = w->v->masks[part] + (size_t)n * w->v->n_words;
+    for (uint32_t i = 0; n && i < w->v->n_words; i++) w->bits[i] |= mask[i];
+    w->n += n ? WORTH_KEEPING : 0;
 }
 
 /* The parts of a row of kinds, which `first` is the widest of, after a state: those up to the first whose characters all lead
@@ -326,24 +347,42 @@ static void take_kinds(mask_work *w, uint32_t state, uint32_t first)
     uint32_t n;
     for (uint32_t way = CDZ_WAY_SOLID; state && way < CDZ_N_WAYS; way++) {
         const uint32_t part = first + way - CDZ_WAY_SOLID;
-        if (!count(w->s, state, (cdz_way)way, &n)) {
+        if (!count(w->s, state, (cdz_net_way)way, &n)) {
             walk(w, &w->v->tries[part], state, true);
             continue;
         }
-        const uint64_t *mask = w->v->masks[part] + (size_t)n * w->v->n_words;
-        for (uint32_t i = 0; n && i < w->v->n_words; i++) w->bits[i] |= mask[i];
-        w->n += n ? WORTH_KEEPING : 0;
+        take_mask(w, part, n);
         return;
     }
+}
+
+/* Letters lead one way, and not all that a wider kind has: tokens that begin with letters are walked from where those end. */
+static bool take_letters(mask_work *w, uint32_t state)
+{
+    const cdz_vocab_letters *letters = &w->v->letters;
+    uint32_t n, to, at = state;
+    if (!cdz_grammar_states_way(w->s, state, CDZ_WAY_LETTERS, &to) || !to ||
+        cdz_grammar_states_way(w->s, state, CDZ_WAY_WORD, &to) ||
+        !count(w->s, state, CDZ_WAY_LETTERS, &n))
+        return false;
+    take_mask(w, CDZ_PART_LETTERS, n);
+    for (uint32_t k = 0; k <= n; k++) {
+        walk(w, &letters->after[k], at, false);
+        if (k < n) (void)cdz_grammar_states_way(w->s, at, CDZ_WAY_LETTERS, &at);
+    }
+    walk(w, &letters->odd, state, false);
+    return true;
 }
 
 static void take_some(mask_work *w, uint32_t state)
 {
     memset(w->bits, 0, w->v->n_words * sizeof *w->bits);
-    take_kinds(w, state, CDZ_PART_SOLID);
+    if (!take_letters(w, state)) {
+        take_kinds(w, state, CDZ_PART_SOLID);
+        walk(w, &w->v->tries[CDZ_PART_PLAIN], state, true);
+        walk(w, &w->v->tries[CDZ_PART_REST], state, false);
+    }
     take_kinds(w, cdz_grammar_states_next(w->s, state, ' '), CDZ_PART_SPACED);
-    walk(w, &w->v->tries[CDZ_PART_PLAIN], state, true);
-    walk(w, &w->v->tries[CDZ_PART_REST], state, false);
     take_blank(w, state);
 }
 

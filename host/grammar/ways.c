@@ -91,7 +91,7 @@ static bool plain_by_nodes(cdz_grammar_states *s, uint32_t config)
 }
 
 /* Whether bytes with which characters of the kind begin may come: 0: none, 1: some, 2: all. */
-static int may_begin(cdz_grammar_states *s, uint32_t config, cdz_way way)
+static int may_begin(cdz_grammar_states *s, uint32_t config, cdz_net_way way)
 {
     const cdz_net_classes *takes = cdz_grammar_states_takes(s, config);
     bool none = true, all = true;
@@ -103,7 +103,7 @@ static int may_begin(cdz_grammar_states *s, uint32_t config, cdz_way way)
     return none ? 0 : all ? 2 : 1;
 }
 
-static uint32_t find_way(cdz_grammar_states *s, uint32_t config, cdz_way way)
+static uint32_t find_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way)
 {
     const int begin = may_begin(s, config, way);
     if (begin < 2) return begin ? 1 : 2;
@@ -114,7 +114,7 @@ static uint32_t find_way(cdz_grammar_states *s, uint32_t config, cdz_way way)
     return next + 2;
 }
 
-bool cdz_grammar_states_way(cdz_grammar_states *s, uint32_t config, cdz_way way, uint32_t *to)
+bool cdz_grammar_states_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way, uint32_t *to)
 {
     uint32_t known = s->configs[config].ways[way];
     if (!known) s->configs[config].ways[way] = known = find_way(s, config, way);
