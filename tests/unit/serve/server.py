@@ -37,6 +37,15 @@ def start(words, **more):
 
 
 checks = 0
+PATIENCE = 600 # seconds in which whatever comes at all has come, however busy the machine is
+
+
+def until(true):
+    """Waits until a function gives something true, or for PATIENCE; what it gave last."""
+    end = time.monotonic() + PATIENCE
+    while not (found := true()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
 
 
 def check(what, good, found=""):
@@ -159,10 +168,10 @@ class Server:
         """Nobody reads the log from here on."""
         self.deaf = True
         self.get("/health")
-        self.reader.join(60)
+        self.reader.join(PATIENCE)
         self.process.stderr.close()
 
-    def connect(self, timeout=60):
+    def connect(self, timeout=PATIENCE):
         if self.unix:
             s = socket.socket(socket.AF_UNIX)
             s.settimeout(timeout)
@@ -172,7 +181,7 @@ class Server:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
 
-    def raw(self, data, timeout=60):
+    def raw(self, data, timeout=PATIENCE):
         """All that comes back until the server closes."""
         with self.connect(timeout) as s:
             try:
@@ -181,7 +190,7 @@ class Server:
                 pass
             return read_all(s)
 
-    def ask(self, method, path, body=None, headers=(), timeout=300):
+    def ask(self, method, path, body=None, headers=(), timeout=PATIENCE):
         """(status, headers, body) of one request on its own connection."""
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -223,33 +232,36 @@ class Server:
         return out
 
     def hold(self, key=None, **body):
-        """A connection whose request of `write_hold` runs, or waits for its turn, until it is closed."""
-        body = {"prompt": "a", "max_tokens": 400, "ignore_eos": True, **body, "cadenza": {"pipeline": "hold"}}
-        m = self.metrics()
-        before = m["num_requests_running"] + m["num_requests_waiting"]
+        """A connection whose request of `write_hold` runs, or waits for its turn, until it is closed. A pipeline of the caller's may
+        use that one."""
+        body = {"prompt": "a", "max_tokens": 400, "ignore_eos": True, "cadenza": {"pipeline": "hold"}, **body}
+        before = self.load()
         c = self.connect()
         c.sendall(post(body, key))
-        while m["num_requests_running"] + m["num_requests_waiting"] == before:
-            time.sleep(0.01)
-            m = self.metrics()
+        until(lambda: self.load() != before)
         return c
+
+    def load(self):
+        """Requests that run or wait."""
+        m = self.metrics()
+        return m["num_requests_running"] + m["num_requests_waiting"]
 
     def quiet(self):
         """Waits until nothing runs; the last metrics."""
-        for _ in range(3000):
-            m = self.metrics()
-            if m["num_requests_running"] == 0 and m["num_requests_waiting"] == 0 and m["kv_blocks_used"] == 0:
-                return m
-            time.sleep(0.02)
-        return m
+        until(lambda: self.load() == 0 and self.metrics()["kv_blocks_used"] == 0)
+        return self.metrics()
+
+    def has_said(self, text):
+        """Whether the log has it, perhaps after a while; the line."""
+        return until(lambda: next((line for line in list(self.lines) if text in line), ""))
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(120)
-        self.reader.join(10)
+        status = self.process.wait(PATIENCE)
+        self.reader.join(PATIENCE)
         check("it ends with status 0", status == 0, status)
         check("no sanitizer speaks", not any("ERROR: " in line or "runtime error" in line or "ThreadSanitizer" in line for line in self.lines),
               "".join(self.lines)[-3000:])

@@ -4,9 +4,8 @@ import os
 import re
 import tempfile
 import threading
-import time
 
-from server import Server, check, done, parse, post, write_hold
+from server import Server, check, done, parse, post, until, write_hold
 
 folder = tempfile.mkdtemp()
 keys = os.path.join(folder, "keys")
@@ -37,21 +36,19 @@ def order(server, guests, key=None):
     for i, (own, priority) in enumerate(guests): # one after the other, so that it is known who came first
         threads.append(threading.Thread(target=ask, args=(i + 1, own, priority)))
         threads[-1].start()
-        while server.metrics()["num_requests_waiting"] < i + 1:
-            time.sleep(0.01)
+        until(lambda: server.metrics()["num_requests_waiting"] > i)
     passes = server.metrics()["iterations_total"] + 640 # the request that runs has ten tokens more than when they came
-    while server.metrics()["iterations_total"] < passes:
-        time.sleep(0.01)
+    until(lambda: server.metrics()["iterations_total"] >= passes)
     held.close()
     for thread in threads:
         thread.join()
     check("all are answered", status == [200] * len(guests), status)
-    for _ in range(500): # the log is read by a thread of its own
-        begun = [int(m[1]) for line in server.lines if (m := re.search(r"begins (\d+)", line))]
-        if len(begun) == len(guests):
-            break
-        time.sleep(0.02)
-    return begun
+
+    def begun(): # the log is read by a thread of its own
+        return [int(m[1]) for line in list(server.lines) if (m := re.search(r"begins (\d+)", line))]
+
+    until(lambda: len(begun()) == len(guests))
+    return begun()
 
 
 pipelines = ("--max-running", "1", "--pipelines", folder)
