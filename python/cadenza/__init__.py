@@ -62,6 +62,7 @@ _WHERE = {
     "streamers": "BaseStreamer TextStreamer TextIteratorStreamer AsyncTextIteratorStreamer",
     "tokenizer": "AutoTokenizer Tokenizer BatchEncoding",
 }
+_MODULES = ("jobs", "lm_eval", "ray", "transformers")
 _NAMES = {name: module for module, names in _WHERE.items() for name in names.split()}
 __all__ = sorted([*_NAMES, "__version__", "library_version"])
 
@@ -74,6 +75,8 @@ def library_version() -> str:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _NAMES:
         raise AttributeError(f"module 'cadenza' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
@@ -82,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_NAMES])
+    return sorted({*globals(), *_NAMES, *_MODULES})
