@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .sequences import Sequence as Sequence
     from .streamers import *
     from .tokenizer import *
+    from .transformers import criterion as criterion
+    from .transformers import processor as processor
+    from .watchers import *
 
 _WHERE = {
     "builtin": "LogitsWarper TemperatureLogitsWarper TopKLogitsWarper TopPLogitsWarper MinPLogitsWarper "
@@ -61,6 +64,8 @@ _WHERE = {
     "sequences": "Sequence",
     "streamers": "BaseStreamer TextStreamer TextIteratorStreamer AsyncTextIteratorStreamer",
     "tokenizer": "AutoTokenizer Tokenizer BatchEncoding",
+    "transformers": "criterion processor",
+    "watchers": "Drafter Observer",
 }
 _MODULES = ("jobs", "lm_eval", "ray", "transformers")
 _NAMES = {name: module for module, names in _WHERE.items() for name in names.split()}
@@ -72,6 +77,13 @@ def library_version() -> str:
     from . import _core
 
     return _core.version()
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """%load_ext cadenza: the cell magic %%cadenza_lua."""
+    from .notebook import load_ipython_extension as load
+
+    load(shell)
 
 
 def __getattr__(name: str) -> Any:
