@@ -223,10 +223,15 @@ class Model:
     def __deepcopy__(self, memo: Any) -> "Model":
         raise UsageError("a model cannot be copied: open it again")
 
-    def _check(self) -> None:
+    def _alive(self) -> None:
+        """Refuses what is closed, or was forked."""
         self._runtime.check()
         if self._pointer is None:
             raise StateError("the model is closed")
+
+    def _check(self) -> None:
+        """Besides: what the engine's thread would wait for."""
+        self._alive()
         if in_callback():
             raise StateError(
                 "a callback runs on the engine's thread, which cannot wait for itself: call the model after generate() returns"
@@ -351,6 +356,8 @@ class Model:
         """
         import numpy
 
+        if not isinstance(scores, (tuple, list)):
+            raise UsageError(f"scores: expected a tuple of arrays, one a step, found {type(scores).__name__}")
         kind, device = arrays.kind_of(scores[0]) if scores else arrays.LIST, arrays.device_of(scores[0]) if scores else None
         ids = numpy.array(arrays.rows(sequences, "sequences"), dtype=numpy.int64)
         steps = [arrays.floats(score, f"scores[{i}]") for i, score in enumerate(scores)]

@@ -142,17 +142,29 @@ class PrefixConstrained(LogitsProcessor):
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         for row in range(len(input_ids)):
             allowed = self.function(row // self.num_beams, input_ids[row])
-            allowed = allowed.tolist() if hasattr(allowed, "tolist") else list(allowed)
-            if not allowed:
-                raise ValueError(
-                    f"prefix_allowed_tokens_fn allows no token for row {row}: an empty list ends nothing; "
-                    "allow the end-of-sequence token"
-                )
+            allowed = _allowed(allowed, row, scores.shape[-1])
             kept = scores[row, allowed]
             kept = copy_of(kept)
             scores[row, :] = -math.inf
             scores[row, allowed] = kept
         return scores
+
+
+def _allowed(answer: Any, row: int, n_vocab: int) -> list[int]:
+    """What prefix_allowed_tokens_fn said, checked."""
+    given = answer.tolist() if hasattr(answer, "tolist") else answer
+    if not isinstance(given, (list, tuple, set, frozenset, range)):
+        raise ValueError(f"prefix_allowed_tokens_fn returned {type(answer).__name__} for row {row}: expected a list of ids")
+    given = [item.item() if hasattr(item, "item") else item for item in given]
+    if not given:
+        raise ValueError(
+            f"prefix_allowed_tokens_fn allows no token for row {row}: an empty list ends nothing; "
+            "allow the end-of-sequence token"
+        )
+    for item in given:
+        if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item < n_vocab:
+            raise ValueError(f"prefix_allowed_tokens_fn returned {item!r} for row {row}: expected ids of a vocabulary of {n_vocab} tokens")
+    return given
 
 
 # -- the engine's calls ------------------------------------------------------------------------------------------
