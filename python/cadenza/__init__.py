@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .config import *
     from .cuts import *
     from .errors import *
+    from .forward import Score as Score
+    from .forward import score as score
     from .manager import *
     from .model import *
     from .notebook import show as show
@@ -52,6 +54,7 @@ _WHERE = {
     "cuts": "TopHLogitsWarper TypicalLogitsWarper EpsilonLogitsWarper EtaLogitsWarper",
     "errors": "CadenzaError UsageError InputError FileError UnsupportedError LimitError OutOfMemoryError CancelledError "
     "DeadlineError PluginError StateError DeniedError NotFoundError InternalError ForkError",
+    "forward": "Score score",
     "manager": "ContinuousBatchingManager GenerationOutput RequestStatus Scheduler FIFOScheduler PrefillFirstScheduler",
     "model": "Model ModelConfig AutoModelForCausalLM AutoModelForSeq2SeqLM AutoConfig",
     "notebook": "show",
