@@ -232,3 +232,47 @@ float *prompt_logits_of(const rig *r, const int32_t *ids, uint32_t len, size_t *
     answer_free(&a);
     return copy;
 }
+
+/* --- recorded beside a model ---------------------------------------------------------------------------------- */
+
+cdz_tensors recorded_tensors(const char *folder, const char *name)
+{
+    char path[512];
+    cdz_error err = {0};
+    cdz_tensors set = {0};
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
+    must(cdz_tensors_open(path, &set, &err), &err);
+    return set;
+}
+
+static const cdz_tensor *recorded_of(const cdz_tensors *set, const char *name)
+{
+    const cdz_tensor *t = cdz_tensors_find(set, name);
+    if (!t) fail_msg("tensor %s is missing", name);
+    return t;
+}
+
+const void *recorded(const cdz_tensors *set, const char *name)
+{
+    return recorded_of(set, name)->data;
+}
+
+void logits_are_recorded(cdz_weights *weights, const char *folder, const char *name, float relative)
+{
+    char beside[256];
+    size_t n;
+    snprintf(beside, sizeof beside, "%s/logits", name);
+    cdz_tensors set = recorded_tensors(folder, beside);
+    const cdz_tensor *ids = recorded_of(&set, "ids"), *logits = recorded_of(&set, "logits");
+    const float *want = logits->data;
+    rig r = rig_of(weights);
+    float *got = prompt_logits_of(&r, ids->data, (uint32_t)(ids->n_bytes / sizeof(int32_t)), &n);
+    assert_int_equal(n * sizeof *got, logits->n_bytes);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(got[i] - want[i]) <= 2e-5f + 2e-5f * relative * fabsf(want[i])))
+            fail_msg("%s: logit %zu is %.9g, expected %.9g", name, i, (double)got[i],
+                     (double)want[i]);
+    free(got);
+    rig_close(&r);
+    cdz_tensors_close(&set);
+}

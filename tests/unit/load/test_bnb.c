@@ -9,50 +9,18 @@
 
 static const char folder[] = CADENZA_TEST_DATA "/bnb";
 
-static cdz_tensors open_tensors(const char *name)
-{
-    char path[512];
-    cdz_error err = {0};
-    cdz_tensors set = {0};
-    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
-    must(cdz_tensors_open(path, &set, &err), &err);
-    return set;
-}
-
-static const void *tensor(const cdz_tensors *set, const char *name)
-{
-    const cdz_tensor *t = cdz_tensors_find(set, name);
-    if (!t) fail_msg("tensor %s is missing", name);
-    return t->data;
-}
-
 /* --- logits --------------------------------------------------------------------------------- */
-
-enum { LEN = 24, VOCAB = 128 };
 
 static void logits_are_those_of(const char *name)
 {
     char path[512];
     cdz_error err = {0};
     cdz_weights *weights;
-    snprintf(path, sizeof path, "%s/logits", name);
-    cdz_tensors recorded = open_tensors(path);
     snprintf(path, sizeof path, "%s/%s", folder, name);
     must(cdz_weights_open(path, &weights, &err), &err);
     assert_int_equal(weights->facts.n_unexpected, 0);
     assert_int_equal(weights->facts.n_parameters, 78144);
-    rig r = rig_of(weights);
-    size_t n;
-    float *logits = prompt_logits_of(&r, tensor(&recorded, "ids"), LEN, &n);
-    assert_int_equal(n, LEN * VOCAB);
-    const float *expected = tensor(&recorded, "logits");
-    for (size_t i = 0; i < n; i++)
-        if (!(fabsf(logits[i] - expected[i]) <= 2e-5f))
-            fail_msg("%s: logit %zu is %.9g, expected %.9g", name, i, (double)logits[i],
-                     (double)expected[i]);
-    free(logits);
-    rig_close(&r);
-    cdz_tensors_close(&recorded);
+    logits_are_recorded(weights, folder, name, 0.0f);
 }
 
 static void logits_are_those_of_the_weights(void **state)
@@ -107,11 +75,11 @@ static void blocks_are_the_packages(void **state)
     enum { ROWS = 4, K = 512, BYTES = K / 64 * 36 };
     static const cdz_dtype types[] = {CDZ_NF4, CDZ_FP4};
     static const char *const names[][2] = {{"nf4", "nf4.absmax"}, {"fp4", "fp4.absmax"}};
-    cdz_tensors set = open_tensors("blocks");
-    const float *rows = tensor(&set, "rows");
+    cdz_tensors set = recorded_tensors(folder, "blocks");
+    const float *rows = recorded(&set, "rows");
     for (size_t t = 0; t < 2; t++) {
-        const uint8_t *nibbles = tensor(&set, names[t][0]);
-        const char *factors = tensor(&set, names[t][1]);
+        const uint8_t *nibbles = recorded(&set, names[t][0]);
+        const char *factors = recorded(&set, names[t][1]);
         for (size_t r = 0; r < ROWS; r++) {
             uint8_t made[BYTES];
             cdz_quantise(types[t], made, rows + r * K, K);

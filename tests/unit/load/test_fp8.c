@@ -4,25 +4,6 @@
 
 static const char folder[] = CADENZA_TEST_DATA "/fp8";
 
-enum { LEN = 24, VOCAB = 96 };
-
-static cdz_tensors open_tensors(const char *name)
-{
-    char path[512];
-    cdz_error err = {0};
-    cdz_tensors set = {0};
-    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
-    must(cdz_tensors_open(path, &set, &err), &err);
-    return set;
-}
-
-static const void *tensor(const cdz_tensors *set, const char *name)
-{
-    const cdz_tensor *t = cdz_tensors_find(set, name);
-    if (!t) fail_msg("tensor %s is missing", name);
-    return t->data;
-}
-
 static cdz_weights *open_weights(const char *name)
 {
     char path[512];
@@ -40,9 +21,9 @@ static void numbers_are_torchs(void **state)
 {
     (void)state;
     static const float factors[] = {1.0f, 0.0123f, -3.0f, 0x1p-140f, 0x1p100f};
-    cdz_tensors set = open_tensors("values");
-    const uint8_t *codes = tensor(&set, "codes");
-    const float *values = tensor(&set, "values");
+    cdz_tensors set = recorded_tensors(folder, "values");
+    const uint8_t *codes = recorded(&set, "codes");
+    const float *values = recorded(&set, "values");
     for (size_t f = 0; f < sizeof factors / sizeof *factors; f++)
         for (size_t at = 0; at < 256; at += 64) {
             uint8_t block[68];
@@ -64,28 +45,9 @@ static void numbers_are_torchs(void **state)
 
 static void logits_are_those_of(const char *name)
 {
-    char path[512];
-    cdz_error err = {0};
-    rig r = {0};
-    answer a;
-    const cdz_engine_options options = {.kv_bytes = 8 << 20};
-    snprintf(path, sizeof path, "%s/logits", name);
-    cdz_tensors recorded = open_tensors(path);
-    must(cdz_engine_create(&options, &r.engine, &err), &err);
     cdz_weights *weights = open_weights(name);
     assert_int_equal(weights->facts.n_unexpected, 0);
-    must(cdz_run_model_create(r.engine, weights, NULL, &r.model, &err), &err);
-    cdz_job *job = new_job(&r, NULL, tensor(&recorded, "ids"), NULL, 1, LEN, 0, &a);
-    job->prompt_logits = true;
-    const cdz_outcome *outcome = run_well(&r, &a);
-    const float *expected = tensor(&recorded, "logits");
-    for (size_t i = 0; i < (size_t)LEN * VOCAB; i++)
-        if (!(fabsf(outcome->prompt_logits[i] - expected[i]) <= 2e-5f + 2e-5f * fabsf(expected[i])))
-            fail_msg("%s: logit %zu is %.9g, expected %.9g", name, i,
-                     (double)outcome->prompt_logits[i], (double)expected[i]);
-    answer_free(&a);
-    rig_close(&r);
-    cdz_tensors_close(&recorded);
+    logits_are_recorded(weights, folder, name, 1.0f);
 }
 
 static void logits_are_those_of_the_weights(void **state)
