@@ -108,6 +108,8 @@ static void check_parked(const cdz_task *task)
 {
     if (!task->parked) return;
     cdz_assert(task->yields && task->target.used == 0 && task->assistant.used == 0);
+    for (uint32_t i = 0; i < task->job->n_others; i++)
+        cdz_assert(task->others[i].account.used == 0);
     for (uint32_t i = 0; i < task->n_loops; i++)
         cdz_assert(task->loops[i]->lacks || cdz_fibre_ended(task->loops[i]->fibre));
 }

@@ -154,6 +154,7 @@ cdz_status cdz_loop_prepare(cdz_loop *loop, cdz_seq *seq)
 {
     cdz_error why = {0};
     cdz_kv_account *account = seq->account;
+    if (loop->yielded) return CDZ_OK;
     account->short_of = false;
     const cdz_status status = cdz_seq_prepare(seq, &why);
     if (status == CDZ_OK) return CDZ_OK;
@@ -173,7 +174,7 @@ cdz_status cdz_loop_equip(cdz_loop *loop, cdz_error *err)
         CDZ_TRY(cdz_seq_prepare(seq, err));
     }
     cdz_want_begin(want);
-    loop->lacks = false;
+    loop->lacks = loop->yielded = false;
     return CDZ_OK;
 }
 
@@ -186,6 +187,7 @@ static void yield_one(void *unused, const cdz_seq *seq)
 void cdz_loop_yield(cdz_loop *loop)
 {
     cdz_loop_visit(loop, yield_one, NULL);
+    loop->yielded |= loop->pause.on;
     /* One that is outside has nothing to give either until it comes back and asks. */
     loop->lacks |= loop->pause.on || (loop->waiting && loop->want.rows_left > 0);
 }
@@ -202,6 +204,7 @@ bool cdz_loop_want(cdz_loop *loop, uint32_t n)
 
 uint32_t cdz_loop_recall(cdz_loop *loop, cdz_seq *seq, bool reads_all)
 {
+    if (loop->yielded) return 0;
     const uint32_t n = cdz_seq_find(seq, reads_all);
     if (loop->prefill_s == 0 && seq->begun && seq->model == loop->job->model) loop->n_reused += n;
     return n;

@@ -95,6 +95,7 @@ struct cdz_loop {
     uint32_t want_cap;
     bool waiting;      /* suspended for the want */
     bool lacks;        /* blocks for it: it is not for a pass yet (engine/room.c) */
+    bool yielded;      /* its blocks, outside: it takes none before the engine gives it some */
     cdz_status denied; /* there will be none; its sentence is rows.error */
 
     cdz_pause pause;

@@ -382,6 +382,91 @@ static void test_tools(void **state)
     rig_close(&r);
 }
 
+/* --- blocks taken from one that waits ------------------------------------------------------------------------------ */
+
+/* Ten blocks. The younger one waits outside while the older one takes all of them, and comes back to half of them with a
+ * want that does not fit beside the older one's steps: it holds none until it does, so that the older one gets what it asks
+ * for then. */
+enum { BLOCKS = 10, ALL_BUT_ITS_OWN = 9, GIVEN_BACK = 5, WANTED_BACK = 3, MORE = 4 };
+static atomic_bool is_outside, half_is_free, came_back;
+
+/* Sequences that differ from the row by a token, each with a block of its own. */
+static cdz_status fork_row(cdz_decoder *dec, cdz_seq **seqs, uint32_t n)
+{
+    static const int32_t token = 9;
+    for (uint32_t i = 0; i < n; i++) {
+        CDZ_TRY(cdz_seq_fork(dec, cdz_seq_of_row(dec, 0), &seqs[i]));
+        CDZ_TRY(cdz_seq_append(dec, seqs[i], &token, 1));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status run_older(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_seq *seqs[ALL_BUT_ITS_OWN];
+    cdz_scores rows;
+    (void)step;
+    CDZ_TRY(cdz_forward(dec, &rows));
+    while (!atomic_load(&is_outside)) CDZ_TRY(cdz_sleep(dec, 0.001));
+    CDZ_TRY(fork_row(dec, seqs, ALL_BUT_ITS_OWN));
+    CDZ_TRY(cdz_seq_forward(dec, seqs, ALL_BUT_ITS_OWN, CDZ_POSITIONS_LAST, &rows));
+    for (int i = 0; i < GIVEN_BACK; i++) cdz_seq_free(dec, seqs[i]);
+    atomic_store(&half_is_free, true);
+    while (!atomic_load(&came_back)) CDZ_TRY(cdz_sleep(dec, 0.001));
+    for (int i = 0; i < 2; i++) { /* by then it is known whether the other one goes on */
+        CDZ_TRY(cdz_append(dec, 0, 7));
+        CDZ_TRY(cdz_forward(dec, &rows));
+    }
+    CDZ_TRY(fork_row(dec, seqs, MORE));
+    return cdz_seq_forward(dec, seqs, MORE, CDZ_POSITIONS_LAST, &rows);
+}
+STRATEGY(older, run_older, 0);
+
+static void until_half_is_free(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&half_is_free)) usleep(100);
+}
+
+static cdz_status run_younger(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_seq *seqs[WANTED_BACK];
+    cdz_scores rows;
+    (void)step;
+    CDZ_TRY(cdz_forward(dec, &rows));
+    atomic_store(&is_outside, true);
+    CDZ_TRY(cdz_offload(dec, until_half_is_free, NULL));
+    CDZ_TRY(fork_row(dec, seqs, WANTED_BACK));
+    atomic_store(&came_back, true);
+    return cdz_seq_forward(dec, seqs, WANTED_BACK, CDZ_POSITIONS_LAST, &rows);
+}
+STRATEGY(younger, run_younger, 0);
+
+static void test_blocks_of_one_outside(void **state)
+{
+    (void)state;
+    enum { BLOCK = 3 * 2 * 2 * 12 * 32 * 4 };
+    const cdz_strategy *const strategies[] = {&older, &younger};
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.kv_bytes = BLOCKS * BLOCK});
+    hand_plan plans[2];
+    answer answers[2];
+    atomic_store(&is_outside, false);
+    atomic_store(&half_is_free, false);
+    atomic_store(&came_back, false);
+    for (int i = 0; i < 2; i++) {
+        plan_init(&plans[i], &strategies[i]->base, NULL);
+        new_job(&r, &plans[i], prompt, NULL, 1, PROMPT, 8, &answers[i]);
+    }
+    submit(&r, &answers[0]);
+    submit(&r, &answers[1]);
+    for (int i = 0; i < 2; i++) await_well(&answers[i]);
+    cdz_engine_stats stats;
+    cdz_engine_get_stats(r.engine, &stats);
+    assert_true(stats.preemptions > 0);
+    for (int i = 0; i < 2; i++) answer_free(&answers[i]);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_eight_at_once),
         cmocka_unit_test(test_cancelled_beside_a_helper),
+        cmocka_unit_test(test_blocks_of_one_outside),
         cmocka_unit_test(test_wrong_use),
         cmocka_unit_test(test_tools),
     };
