@@ -252,7 +252,7 @@ static const cdz_tensor *recorded_of(const cdz_tensors *set, const char *name)
     return t;
 }
 
-const void *recorded(const cdz_tensors *set, const char *name)
+const void *recorded_tensor(const cdz_tensors *set, const char *name)
 {
     return recorded_of(set, name)->data;
 }

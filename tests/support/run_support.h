@@ -91,7 +91,7 @@ float *prompt_logits_of(const rig *r, const int32_t *ids, uint32_t len, size_t *
 
 /* FOLDER/NAME.safetensors, to be closed; and what a tensor of it holds. Both have to be there. */
 cdz_tensors recorded_tensors(const char *folder, const char *name);
-const void *recorded(const cdz_tensors *set, const char *name);
+const void *recorded_tensor(const cdz_tensors *set, const char *name);
 /* The weights, which are taken, give the logits that FOLDER/NAME/logits.safetensors has for its ids: within 2e-5, and that times
  * `relative` of a logit more. */
 void logits_are_recorded(cdz_weights *weights, const char *folder, const char *name, float relative);

@@ -76,10 +76,10 @@ static void blocks_are_the_packages(void **state)
     static const cdz_dtype types[] = {CDZ_NF4, CDZ_FP4};
     static const char *const names[][2] = {{"nf4", "nf4.absmax"}, {"fp4", "fp4.absmax"}};
     cdz_tensors set = recorded_tensors(folder, "blocks");
-    const float *rows = recorded(&set, "rows");
+    const float *rows = recorded_tensor(&set, "rows");
     for (size_t t = 0; t < 2; t++) {
-        const uint8_t *nibbles = recorded(&set, names[t][0]);
-        const char *factors = recorded(&set, names[t][1]);
+        const uint8_t *nibbles = recorded_tensor(&set, names[t][0]);
+        const char *factors = recorded_tensor(&set, names[t][1]);
         for (size_t r = 0; r < ROWS; r++) {
             uint8_t made[BYTES];
             cdz_quantise(types[t], made, rows + r * K, K);

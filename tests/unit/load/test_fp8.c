@@ -22,8 +22,8 @@ static void numbers_are_torchs(void **state)
     (void)state;
     static const float factors[] = {1.0f, 0.0123f, -3.0f, 0x1p-140f, 0x1p100f};
     cdz_tensors set = recorded_tensors(folder, "values");
-    const uint8_t *codes = recorded(&set, "codes");
-    const float *values = recorded(&set, "values");
+    const uint8_t *codes = recorded_tensor(&set, "codes");
+    const float *values = recorded_tensor(&set, "values");
     for (size_t f = 0; f < sizeof factors / sizeof *factors; f++)
         for (size_t at = 0; at < 256; at += 64) {
             uint8_t block[68];
