@@ -14,6 +14,7 @@
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 /* What the program's plugins share with it: one request at a time. */
 static struct {
@@ -193,11 +194,11 @@ static world open_world(void)
 {
     world w = {0};
     cdz_error err = {0};
-    must(cdz_open(NULL, &w.rt, &err), &err);
-    must(cdz_model_open(w.rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &w.model, &err), &err);
+    w.rt = opened_runtime(NULL);
+    w.model = opened_model(w.rt, CADENZA_TEST_DATA "/golden/llama_gqa");
     must(cdz_runtime_add_plugin(w.rt, &wanted.base, &err), &err);
     must(cdz_runtime_add_plugin(w.rt, &six.base, &err), &err);
-    must(cdz_pipeline_parse(w.rt, ini, sizeof ini - 1, "own", &w.pipeline, &err), &err);
+    w.pipeline = opened_pipeline(w.rt, ini);
     return w;
 }
 
