@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "cadenza"
 # The order of the page; each module's own text is the head of its section.
-ORDER = ("model tokenizer config outputs processors builtin biases cuts watchers cache sequences forward sampling streamers "
+ORDER = ("model tokenizer config outputs processors builtin biases cuts watermarks watchers cache sequences forward sampling streamers "
          "pipelines manager notebook jobs ray transformers lm_eval errors").split()  # fmt: skip
 OWN = {"jobs": "Answers run JobError", "ray": "map_batches", "lm_eval": "CadenzaLM main", "transformers": "processor criterion strategy"}
 WIDTH = 132
