@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the Python package costs over the library, and what it is beside transformers.
 
-    bench.py [overhead processor import transformers lm_eval] [--model FOLDER] [--turns N] [--tokens N] [--threads N]
+    bench.py [--what overhead,processor,import,transformers,lm_eval] [--model FOLDER] [--turns N] [--tokens N] [--threads N] [--cpu]
 
 Needs the package (pip install ., or PYTHONPATH and CADENZA_LIBRARY); transformers and lm_eval need those packages too. What is
 compared runs in turns, a turn of each by the other, and the middle of the turns' ratios counts: a machine that is busy slows both.
@@ -146,7 +146,8 @@ WHAT = {"overhead": overhead, "processor": processor, "import": imported, "trans
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", metavar="WHAT", help=", ".join(WHAT))
+    parser.add_argument("--what", type=lambda text: text.split(","), default=["overhead", "processor", "import"],
+                        metavar="NAME,...", help="of " + ", ".join(WHAT))  # fmt: skip
     parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models" / "pocket-dictionary")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--tokens", type=int, default=64)
@@ -162,7 +163,7 @@ def main():
     if options.cpu:
         global clock
         clock = time.process_time
-    for name in options.what or ["overhead", "processor", "import"]:
+    for name in options.what:
         WHAT[name](options)
 
 
