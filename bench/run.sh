@@ -25,6 +25,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   serve      the server beside llama-server, and what it costs by itself; --llama-server PROGRAM
   tokenizer  loading and encoding, beside the tokenizers library
   sampling   choosing a token, beside transformers and llama.cpp's samplers
+  python     the Python package over the C call, and beside transformers and lm-eval's own model; needs cffi and numpy
 Of Cadenza's own parts:
   kernels    products and attention, beside the machine's limits
   cuda       passes of known shapes on a CUDA device, beside its copying, cuBLAS and transformers
@@ -48,7 +49,7 @@ make_peers() {
     python3 -m venv "$build/peers"
     "$build/peers/bin/pip" install --quiet torch ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
     local package
-    for package in transformers safetensors numpy gguf llama-cpp-python ctranslate2 tokenizers; do
+    for package in transformers safetensors numpy cffi gguf llama-cpp-python ctranslate2 tokenizers; do
         "$build/peers/bin/pip" install --quiet "$package" || echo "bench: $package cannot be had here; it will not be measured" >&2
     done
 }
@@ -74,6 +75,11 @@ tokenizer() {
     "$python" bench/tokenizer/compare.py "$build/bench/bench_tokenizer" "$folder" "$build/results/tokenizer.json"
 }
 
+python_package() { # from the source folder, with this build's library
+    (cd python/cadenza && "$python" ../tools/declarations.py ../../sdk/include _abi.py >/dev/null)
+    CADENZA_PLUGIN_DIR=$build/lib/cadenza CADENZA_LIBRARY=$build/lib/libcadenza.so PYTHONPATH=python "$python" bench/python/bench.py "$@"
+}
+
 bench() {
     echo "== $1"
     case $1 in
@@ -82,6 +88,7 @@ bench() {
     sampling) needs "$build/bench/bench_vec" && sampling ;;
     tokenizer) needs "$build/bench/bench_tokenizer" && tokenizer ;;
     isolate) needs "$build/bench/bench_isolate" && "$build/bench/bench_isolate" ;;
+    python) python_package "${@:2}" ;;
     quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
     serve) PYTHONDONTWRITEBYTECODE=1 "$python" bench/serve/paired.py "${@:2}" --build "$build" ;;
     decode | prefill | batch | load | memory | scaling | targets | speculation) beside_others "$@" ;;
@@ -92,7 +99,7 @@ bench() {
     esac
 }
 
-names=(decode prefill batch load memory scaling targets speculation serve tokenizer sampling kernels lua isolate quantise)
+names=(decode prefill batch load memory scaling targets speculation serve tokenizer sampling python kernels lua isolate quantise)
 case ${1:-} in
 '') for name in kernels sampling lua; do bench "$name"; done ;;
 help | --help | -h) usage ;;

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .transformers import criterion as criterion
     from .transformers import processor as processor
     from .watchers import *
+    from .watermarks import *
 
 _WHERE = {
     "builtin": "LogitsWarper TemperatureLogitsWarper TopKLogitsWarper TopPLogitsWarper MinPLogitsWarper "
@@ -48,7 +49,7 @@ _WHERE = {
     "EncoderNoRepeatNGramLogitsProcessor PrefixConstrainedLogitsProcessor ForcedBOSTokenLogitsProcessor "
     "ForcedEOSTokenLogitsProcessor ExponentialDecayLengthPenalty SuppressTokensAtBeginLogitsProcessor StopStringCriteria "
     "ConfidenceCriteria",
-    "cache": "Cache DynamicCache StaticCache EncoderDecoderCache",
+    "cache": "Cache DynamicCache StaticCache QuantizedCache EncoderDecoderCache",
     "config": "GenerationConfig GenerationMode BaseWatermarkingConfig WatermarkingConfig SynthIDTextWatermarkingConfig "
     "CompileConfig",
     "cuts": "TopHLogitsWarper TypicalLogitsWarper EpsilonLogitsWarper EtaLogitsWarper",
@@ -69,6 +70,7 @@ _WHERE = {
     "tokenizer": "AutoTokenizer Tokenizer BatchEncoding",
     "transformers": "criterion processor",
     "watchers": "Drafter Observer",
+    "watermarks": "WatermarkLogitsProcessor SynthIDTextWatermarkLogitsProcessor WatermarkDetector WatermarkDetectorOutput",
 }
 _MODULES = ("jobs", "lm_eval", "ray", "transformers")
 _NAMES = {name: module for module, names in _WHERE.items() for name in names.split()}

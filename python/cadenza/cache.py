@@ -11,7 +11,7 @@ from typing import Any, Optional
 from . import _core
 from .errors import UsageError
 
-__all__ = ["Cache", "DynamicCache", "StaticCache", "EncoderDecoderCache"]
+__all__ = ["Cache", "DynamicCache", "StaticCache", "QuantizedCache", "EncoderDecoderCache"]
 
 
 class Cache:
@@ -94,6 +94,10 @@ class DynamicCache(Cache):
 
 class StaticCache(Cache):
     """The same: its size is never fixed here."""
+
+
+class QuantizedCache(Cache):
+    """The same: how keys and values are kept says from_pretrained(kv_cache=)."""
 
 
 class EncoderDecoderCache(Cache):

@@ -175,6 +175,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+_buffer, _INT32, _INT64 = ffi.buffer, "i4", "i8"
 _calls: dict[int, "Call"] = {}
 
 
@@ -196,6 +197,8 @@ class Call:
         self.memory: Any = None  # of the scores that processors see
         self.shape = (0, 0)
         self.lent: Optional[weakref.ref[Any]] = None  # the array over it
+        self.place: Any = None  # of the engine's scores, and the view of them
+        self.seen: Any = None
 
     def ids(self, step: Any) -> Any:
         """(rows, length) int64, made anew: they may be kept."""
@@ -203,6 +206,8 @@ class Call:
 
         n, first = step.n_rows, step.input_ids[0]
         length = first.len
+        if n == 1 and length:
+            return numpy.frombuffer(_buffer(first.at, 4 * length), _INT32).astype(_INT64).reshape(1, length)
         made = numpy.empty((n, length), numpy.int64)
         for row in range(n):
             at = step.input_ids[row]
@@ -220,12 +225,22 @@ class Call:
         self.lent = weakref.ref(lent)
         return lent
 
+    def rows(self, scores: Any, n: int, width: int) -> Any:
+        """The engine's memory of the scores, (n, width); the last view of it, where it lies at the same place."""
+        import numpy
+
+        place = (scores.data, n, width, scores.stride)
+        if self.place != place:
+            whole = numpy.frombuffer(_buffer(scores.data, 4 * ((n - 1) * scores.stride + width)), numpy.float32)
+            self.place = place
+            self.seen = numpy.lib.stride_tricks.as_strided(whole, (n, width), (4 * scores.stride, 4)) if n > 1 else whole.reshape(1, width)
+        return self.seen
+
     def process(self, step: Any, scores: Any) -> None:
         import numpy
 
-        n, width, stride = scores.n_rows, scores.n_vocab, scores.stride
-        whole = numpy.frombuffer(ffi.buffer(scores.data, 4 * ((n - 1) * stride + width)), numpy.float32)
-        rows = numpy.lib.stride_tricks.as_strided(whole, (n, width), (4 * stride, 4)) if n > 1 else whole.reshape(1, width)
+        n, width = scores.n_rows, scores.n_vocab
+        rows = self.rows(scores, n, width)
         lent = self.lend((n, width))
         numpy.copyto(lent, rows)
         ids = self.ids(step)

