@@ -224,6 +224,9 @@ cdz_status cdz_derive_all(cdz_loop *loop, cdz_stageset *set);
  * is, and is reported once. */
 void cdz_loop_renew(cdz_loop *loop);
 
+/* --- edits of hidden states: steering.c --- */
+/* Asks the set's processors for those of each row. After they have begun, before the first pass. */
+cdz_status cdz_loop_steer(cdz_loop *loop);
 /* --- what others have written: insert.c --- */
 /* The first of new tokens [from, to) that are told, and with *end those that follow it are; to: none is. */
 uint32_t cdz_loop_shown(const cdz_request_row *row, uint32_t from, uint32_t to, uint32_t *end);
