@@ -259,6 +259,152 @@ def mbr(p, table, draws, _n, most, _s):
     return [START + drawn[best]], {"best": [best + 1], "agreement": agreement}
 
 
+# --- text of others, pieces taken back ----------------------------------------------------------------------------------
+
+def ids_of(letters):
+    return ["abcdefghijklmnop".index(c) for c in letters]
+
+
+def next_token(probs, draws, do_sample):
+    return draws.token(probs) if do_sample else order(probs)[0]
+
+
+def tool_use(p, table, draws, _n, most, do_sample):
+    """The tool says the question backwards. Answers do not count: the text may be longer by them."""
+    said, calls, seen = [], 0, 0
+    while not said or not ended(START + said, most):
+        said.append(next_token(softmax(table[(START + said)[-1]]), draws, do_sample))
+        if ended(START + said, most) or calls == p["calls"]:
+            continue
+        begin = text(said).find(p["open"], seen)
+        end = text(said).find(p["close"], begin + len(p["open"])) if begin >= 0 else -1
+        if end < 0:
+            continue
+        answer = p["before"] + text(said)[begin + len(p["open"]):end][::-1] + p["after"]
+        said, calls, most = said + ids_of(answer), calls + 1, most + len(answer)
+        seen = len(said)
+    return [START + said], {}
+
+
+def budget_forcing(p, table, draws, _n, most, do_sample):
+    said, thinking, forced, cut = [], True, 0, 0
+    while not said or not ended(START + said, most):
+        if thinking and p["most"] and len(said) >= p["most"]:
+            said, thinking, cut = said + ids_of(p["close"]), False, 1
+            continue
+        said.append(next_token(softmax(table[(START + said)[-1]]), draws, do_sample))
+        closes = thinking and text(said).endswith(p["close"])
+        stops = thinking and said[-1] == EOS
+        if (closes or stops) and len(said) < p["least"] and forced < p["times"]:
+            said, forced = said[:-len(p["close"]) if closes else -1] + ids_of(p["again"]), forced + 1
+        elif closes:
+            thinking = False
+    return [START + said], {"forced": [forced], "ended": [cut]}
+
+
+def backtracking(p, table, draws, _n, most, do_sample):
+    kept, piece, banned, backs = [], [], set(), 0
+    while not kept + piece or not ended(START + kept + piece, most):
+        probs = softmax(table[(START + kept + piece)[-1]])
+        if not piece:
+            probs = [0.0 if v in banned else q for v, q in enumerate(probs)]
+            probs = [q / sum(probs) for q in probs]
+        piece.append(next_token(probs, draws, do_sample))
+        if not ended(START + kept + piece, most) and not re.search(p["ends"], text(piece)):
+            continue
+        good = (not p.get("must") or re.search(p["must"], text(piece))) and \
+            (not p.get("never") or not re.search(p["never"], text(piece)))
+        if not good and len(banned) < p["tries"]:
+            banned.add(piece[0])
+            piece, backs = [], backs + 1
+        else:
+            kept, piece, banned = kept + piece, [], set()
+    return [START + kept], {"taken_back": [backs]}
+
+
+# --- searches -----------------------------------------------------------------------------------------------------------------
+
+def speculative_rejection(p, table, draws, _n, most, _s):
+    alive, left = [([], []) for _ in range(p["n"])], []
+    place = {id(b): i for i, b in enumerate(alive)}
+    over = lambda ids: len(ids) > 0 and ended(START + ids, most)
+    while not all(over(ids) for ids, _ in alive):
+        starts = [b for b in alive if not over(b[0])]
+        for _ in range(p["every"]):
+            for ids, ps in starts:
+                if not over(ids):
+                    probs = softmax(table[(START + ids)[-1]])
+                    ids.append(draws.token(probs))
+                    ps.append(probs[ids[-1]])
+        worth = [math.log(math.prod(ps)) / len(ps) for _, ps in alive]
+        assert all(abs(a - b) > 1e-5 or alive[i][0] == alive[k][0] for i, a in enumerate(worth) for k, b in enumerate(worth[:i]))
+        ranks = sorted(range(len(alive)), key=lambda i: (-round(worth[i], 5), place[id(alive[i])]))
+        ranks = ranks[:max(1, math.ceil(len(alive) * (1 - p["alpha"]) - 1e-9))]
+        alive = [alive[i] for i in ranks]
+        left.append(len(alive))
+    ids, ps = alive[0]
+    return [START + ids], {"value": [math.log(math.prod(ps)) / len(ps)], "left": left}
+
+
+def mcts(p, table, _d, _n, most, _s):
+    """A tree by paths: visits, sums of values, and what a path is worth once it has been played out."""
+    row, chosen_visits = list(START), []
+    while not ended(row, most):
+        visits, total, worth, grown = {(): 0}, {(): 0.0}, {}, {}
+
+        def chance(path):
+            return math.prod(softmax(table[(row + list(path))[i - 1]])[t] for i, t in enumerate(path, len(row)))
+
+        def play(path):
+            ids, chances = list(path), chance(path)
+            if path and ended(row + ids, most):
+                worth[path] = chances ** (1 / len(path))
+                return
+            for _ in range(p["depth"]):
+                probs = softmax(table[(row + ids)[-1]])
+                ids.append(order(probs)[0])
+                chances *= probs[ids[-1]]
+                if ended(row + ids, most):
+                    break
+            worth[path] = chances ** (1 / len(ids)) if ids else 1.0
+            probs = softmax(table[(row + list(path))[-1]])
+            grown[path] = [(path + (t,), probs[t]) for t in order(probs)[:p["width"]]]
+            for child, _ in grown[path]:
+                visits[child], total[child] = 0, 0.0
+
+        def give(path, value):
+            for n in range(len(path) + 1):
+                total[path[:n]] += value
+
+        play(())
+        left = p["simulations"]
+        while left:
+            leaves = []
+            for _ in range(min(p["batch"], left)):
+                left -= 1
+                path = ()
+                visits[path] += 1
+                while path in grown:
+                    ways = [((total[c] / visits[c] if visits[c] else 0) + p["c"] * q * math.sqrt(visits[path]) / (1 + visits[c]), c)
+                            for c, q in grown[path]]
+                    best = max(ways, key=lambda w: w[0])
+                    assert all(w is best or best[0] - w[0] > 1e-6 for w in ways)
+                    path = best[1]
+                    visits[path] += 1
+                if path in worth:
+                    give(path, worth[path])
+                else:
+                    leaves.append(path)
+            for path in dict.fromkeys(leaves):
+                play(path)
+            for path in leaves:
+                give(path, worth[path])
+        most_visited = max(grown[()], key=lambda c: visits[c[0]])[0]
+        chosen_visits.append(visits[most_visited])
+        row.append(most_visited[0])
+    return [row], {"visits": chosen_visits}
+
+
 # --- the cases --------------------------------------------------------------------------------------------------------------
 
 def write_cases(rng):
@@ -303,6 +449,34 @@ def write_cases(rng):
              do_sample=False)
     for n in (1, 2, 9):
         case("mbr", f"n {n}", {"n": n}, mbr, rng)
+    write_later_cases(random.Random(78))
+
+
+def write_later_cases(rng):
+    marks = {"open": "b", "close": "d", "before": "m", "after": "no"}
+    for calls in (0, 1, 5):
+        for do_sample in (False, True):
+            case("tool_use", f"{calls} calls, draws {do_sample}", {**marks, "calls": calls}, tool_use, rng, most=30,
+                 do_sample=do_sample)
+    for close, least, most, times in (("e", 12, 0, 3), ("ab", 8, 0, 9), ("e", 0, 5, 0), ("hi", 6, 10, 2), ("k", 20, 0, 1)):
+        for do_sample in (False, True):
+            case("budget_forcing", f"{close} from {least} to {most}, draws {do_sample}",
+                 {"close": close, "again": "pa", "least": least, "most": most, "times": times}, budget_forcing, rng, most=26,
+                 do_sample=do_sample)
+    for close in "dgjn":
+        case("budget_forcing", f"{close} too soon", {"close": close, "again": "pa", "least": 15, "most": 0, "times": 3},
+             budget_forcing, rng, most=26)
+    for ends, must, never, tries in (("[eo]$", "", "[ad]", 4), ("f$", "i", "", 2), ("[a-h]$", "", "b", 9), ("e$", "zz", "", 3)):
+        for do_sample in (False, True):
+            case("backtracking", f"{ends} with {must} without {never}, draws {do_sample}",
+                 {"ends": ends, "must": must, "never": never, "tries": tries}, backtracking, rng, most=24, do_sample=do_sample)
+    for n, alpha, every in ((1, 0.5, 3), (8, 0.5, 2), (6, 0.0, 4), (7, 0.9, 1), (5, 0.3, 100)):
+        case("speculative_rejection", f"{n} by {alpha} every {every}", {"n": n, "alpha": alpha, "every": every},
+             speculative_rejection, rng, most=16)
+    for simulations, width, depth, batch, c in ((1, 3, 2, 1, 1.0), (12, 4, 3, 1, 1.0), (12, 4, 3, 5, 1.0), (20, 2, 0, 4, 0.3),
+                                                (9, 5, 20, 9, 4.0)):
+        case("mcts", f"{simulations} of {width} by {batch}, {depth} deep", {"simulations": simulations, "width": width, "depth": depth,
+             "batch": batch, "c": c}, mcts, rng, most=10, do_sample=False)
 
 
 def main():

@@ -173,6 +173,7 @@ static cdz_status put_result(cdz_decoder *dec, const char *name, cdz_result_type
     bench *b = bench_of(dec);
     uint64_t n = 1;
 
+    if (type == CDZ_RESULT_JSON) return CDZ_OK;
     assert_true(b->n_results < MAX_RESULTS);
     for (uint32_t i = 0; i < n_dims; i++) n *= shape[i];
     assert_true(n <= 128);
@@ -186,7 +187,30 @@ static cdz_status put_result(cdz_decoder *dec, const char *name, cdz_result_type
     return CDZ_OK;
 }
 
+/* --- text of others: what does not count makes the text longer; every tool says the question backwards -------------------- */
+
+static cdz_status insert(cdz_decoder *dec, uint32_t row, const int32_t *ids, uint32_t n,
+                         uint32_t flags, const char *who)
+{
+    if (!(flags & CDZ_INSERT_COUNTS)) fd_of(dec)->most += n;
+    return fd_insert(dec, row, ids, n, flags, who);
+}
+
+static cdz_status call_tool(cdz_decoder *dec, const char *name, const char *text, uint32_t len,
+                            cdz_tool_answer *out)
+{
+    static char backwards[256];
+    (void)dec, (void)name;
+    assert_true(len < sizeof backwards);
+    for (uint32_t i = 0; i < len; i++) backwards[i] = text[len - 1 - i];
+    out->failed = false;
+    out->text = (cdz_string){backwards, len};
+    return CDZ_OK;
+}
+
 /* --- a case ------------------------------------------------------------------------------------------------------- */
+
+static const int32_t end_token = 2;
 
 static void open_case(bench *b, const cdz_json *c)
 {
@@ -211,6 +235,10 @@ static void open_case(bench *b, const cdz_json *c)
     b->api.append_chunk = append_chunk;
     b->api.stop_test = stop_test;
     b->api.put_result = put_result;
+    b->api.insert = insert;
+    b->api.call_tool = call_tool;
+    b->d->f->request.prompt_len = 4; /* START */
+    b->d->f->request.eos = (cdz_ids){&end_token, 1};
     b->d->dec.api = &b->api;
     b->table = need(c, "table");
     b->assistant = need(c, "assistant");
