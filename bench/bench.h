@@ -29,7 +29,8 @@ void cdz_bench_flat(float *row, size_t n, int32_t *ids, size_t n_ids);
 /* Prints the sentence and ends the benchmark. */
 void cdz_bench_give_up(const char *sentence) __attribute__((noreturn));
 
-/* As a cdz_host has it: says on stderr why a plugin failed; hands out the row operations; no setting has a value. */
+/* As a cdz_host has it: says on stderr why a plugin failed; hands out the row operations; every setting is
+ * known, and none has a value. */
 cdz_status cdz_bench_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
     CDZ_PRINTF(3, 4);
 const void *cdz_bench_extension(const char *id);
