@@ -32,13 +32,13 @@ void cdz_rows_free_texts(cdz_rows *rows)
 static bool room_for(cdz_row_text *t, uint32_t n)
 {
     if (n <= t->cap) return true;
-    const uint32_t cap = 2 * n;
+    const size_t cap = n < 16 ? 16 : 2 * (size_t)n;
     int32_t *ids = realloc(t->ids, cap * sizeof *ids);
     if (ids) t->ids = ids;
     uint32_t *ends = realloc(t->ends, cap * sizeof *ends);
     if (ends) t->ends = ends;
     if (!ids || !ends) return false;
-    t->cap = cap;
+    t->cap = cap < UINT32_MAX ? (uint32_t)cap : UINT32_MAX;
     return true;
 }
 
