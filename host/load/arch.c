@@ -642,7 +642,8 @@ uint32_t cdz_arch_distance_tables(const cdz_arch *arch)
 
 bool cdz_arch_needs_whole_mask(const cdz_arch *arch)
 {
-    return arch->has_window || arch->buckets.n || (arch->slopes && arch->hidden_count);
+    return arch->has_window || arch->buckets.n || (arch->slopes && arch->hidden_count) ||
+           arch->recurrent.kind; /* a window of a convolution, and what a state forgets with each place */
 }
 
 const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)

@@ -169,6 +169,7 @@ static void load(cdz_layers *f, uint32_t first)
     memcpy(f->rows, e->rows + first, f->m * sizeof *f->rows);
     memcpy(f->seen, e->seen + first, f->m * sizeof *f->seen);
     f->any_seen = e->any_seen;
+    f->any_edited = false;
 }
 
 /* Keys and values of all rows first: any row may read any of its prompt. */
