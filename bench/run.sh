@@ -27,6 +27,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   sampling   choosing a token, beside transformers and llama.cpp's samplers
   python     the Python package over the C call, and beside transformers and lm-eval's own model; needs cffi and numpy
 Of Cadenza's own parts:
+  families   new tokens of published shapes cut to a few layers: experts, latent attention, recurrent layers, several streams
   kernels    products and attention, beside the machine's limits
   cuda       passes of known shapes on a CUDA device, beside its copying, cuBLAS and transformers
   lua        processors in Lua, beside the same in C
@@ -80,6 +81,15 @@ python_package() { # from the source folder, with this build's library
     CADENZA_PLUGIN_DIR=$build/lib/cadenza CADENZA_LIBRARY=$build/lib/libcadenza.so PYTHONPATH=python "$python" bench/python/bench.py "$@"
 }
 
+families() { # the folders are made once
+    local name folder
+    for name in gpt-oss-20b qwen3-next deepseek-v2-lite granite-4-h-tiny lfm2-1.2b gemma-3n-e2b; do
+        folder=$build/bench/families/$name
+        [ -f "$folder/config.json" ] || "$python" bench/make_families.py "$name" "$folder"
+        "$build/bin/cadenza" bench "$folder" --prompt-tokens 4 --new-tokens 12 --rounds 3 --json "$build/results/families-$name.json" "$@"
+    done
+}
+
 bench() {
     echo "== $1"
     case $1 in
@@ -90,6 +100,7 @@ bench() {
     isolate) needs "$build/bench/bench_isolate" && "$build/bench/bench_isolate" ;;
     python) python_package "${@:2}" ;;
     quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
+    families) mkdir -p "$build/results" && families "${@:2}" ;;
     serve) PYTHONDONTWRITEBYTECODE=1 "$python" bench/serve/paired.py "${@:2}" --build "$build" ;;
     decode | prefill | batch | load | memory | scaling | targets | speculation) beside_others "$@" ;;
     *)
@@ -99,7 +110,7 @@ bench() {
     esac
 }
 
-names=(decode prefill batch load memory scaling targets speculation serve tokenizer sampling python kernels lua isolate quantise)
+names=(decode prefill batch load memory scaling targets speculation serve tokenizer sampling python kernels lua isolate quantise families)
 case ${1:-} in
 '') for name in kernels sampling lua; do bench "$name"; done ;;
 help | --help | -h) usage ;;

@@ -11,7 +11,7 @@ double cdz_cli_bench_step_bytes(const cdz_bench_report *r)
 {
     const double seen = r->settings.context + r->settings.new_tokens / 2.0;
     return (double)(r->cost.layer_bytes + r->cost.head_bytes) +
-           r->settings.batch * seen * (double)r->cost.kv_bytes;
+           r->settings.batch * (seen * (double)r->cost.kv_bytes + 2.0 * (double)r->cost.state_bytes);
 }
 
 /* --- table ------------------------------------------------------------------------------------------------------------ */

@@ -25,13 +25,17 @@ static void check(const cdz_arch *a)
 {
     FUZZ_CHECK(a->n_layers > 0 && a->hidden > 0 && a->n_vocab > 0);
     check_layers(a);
+    FUZZ_CHECK(a->placing.unplaced < (int32_t)a->n_vocab);
+    FUZZ_CHECK(a->fp8_block.rows > 0 && a->fp8_block.columns > 0);
     FUZZ_CHECK(a->context > 0 || cdz_arch_adds_by_distance(a) || !cdz_arch_attends(a));
     for (uint32_t h = 0; a->slopes && h < a->n_heads; h++)
         FUZZ_CHECK(a->slopes[h] > 0 && a->slopes[h] < 1);
     if (a->encoder) check(a->encoder);
     if (!cdz_arch_rotates(a)) return;
-    FUZZ_CHECK(a->head_dim % 2 == 0);
-    FUZZ_CHECK(a->rope.n_rotated <= a->head_dim);
+    /* Of latent attention a part of its own rotates; what is kept of a position may be odd. */
+    const uint32_t turns = a->latent.kv_rank ? a->latent.rotated : a->head_dim;
+    FUZZ_CHECK(turns % 2 == 0);
+    FUZZ_CHECK(a->rope.n_rotated <= turns);
     for (size_t i = 0; i < a->rope.n_rotated / 2; i++)
         FUZZ_CHECK(isfinite(a->rope.inv_freq[i]) && a->rope.inv_freq[i] >= 0);
 }

@@ -20,6 +20,24 @@ static void add_feed(cdz_cost *c, const cdz_feed_forward *f)
     add_linear(c, &f->down);
 }
 
+/* Rows of several streams: what each layer has of them. */
+static void add_streams(cdz_cost *c, const cdz_stream_weights *s)
+{
+    const cdz_linear *const all[] = {&s->router, &s->foretell,  &s->correct,   &s->gate,
+                                     &s->up,     &s->laurel_in, &s->laurel_out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) add_linear(c, all[i]);
+}
+
+/* And the model. */
+static void add_all_streams(cdz_cost *c, const cdz_weights *w)
+{
+    for (uint32_t i = 0; w->stream_in && i + 1 < w->arch.streams.n; i++) {
+        add_linear(c, &w->stream_in[i]);
+        add_linear(c, &w->stream_out[i]);
+    }
+    add_linear(c, &w->layer_project);
+}
+
 static void add_norms(cdz_cost *c, const cdz_layer_weights *w)
 {
     const cdz_norm *const norms[] = {&w->attn_norm,       &w->attn_post_norm, &w->cross_norm,
@@ -49,6 +67,7 @@ static void add_layer(cdz_cost *c, const cdz_layer_weights *w, const cdz_arch *a
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) add_linear(c, all[i]);
     add_norms(c, w);
     if (w->latent) add_latent(c, w->latent, a->n_heads);
+    if (w->streams) add_streams(c, w->streams);
     if (!w->router.w.data) {
         add_feed(c, &w->mlp);
         return;
@@ -62,7 +81,9 @@ cdz_cost cdz_cost_of(const cdz_weights *weights, cdz_dtype kv_type)
     const cdz_arch *a = &weights->arch;
     cdz_cost c = {.kv_bytes =
                       cdz_row_bytes(kv_type, weights->facts.kv_bytes_per_token / sizeof(float))};
+    c.state_bytes = weights->facts.state_bytes;
     for (uint32_t i = 0; i < a->n_layers; i++) add_layer(&c, &weights->layers[i], a);
+    add_all_streams(&c, weights);
     c.head_bytes = bytes_of(&weights->head.w) + bytes_of(&weights->head.bias) +
                    bytes_of(&weights->final_norm.w) + bytes_of(&weights->final_norm.bias);
     c.head_macs = (uint64_t)weights->head.w.n * weights->head.w.k;

@@ -9,7 +9,8 @@ typedef struct cdz_cost {
     uint64_t layer_bytes, head_bytes; /* weights that a pass reads, norms and biases too */
     uint64_t layer_macs, head_macs;   /* multiply-adds with weights, of one row */
     uint64_t kv_bytes;                /* keys and values of one position */
-    uint64_t attention_macs;          /* of one row, for each position it sees */
+    uint64_t state_bytes; /* what recurrent layers have of a sequence: a step reads and writes it */
+    uint64_t attention_macs; /* of one row, for each position it sees */
 } cdz_cost;
 
 /* Of the decoder, where there are two stacks. kv_type: what keys and values are kept in. */

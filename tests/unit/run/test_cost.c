@@ -90,6 +90,32 @@ static void fewer_bytes_in_blocks(void **state)
     cdz_weights_close(w);
 }
 
+/* A state is a step's too, and what rows of several streams have beside attention and feed-forward. */
+static void states_and_streams_count(void **state)
+{
+    (void)state;
+    cdz_weights *w;
+    cdz_error err = {0};
+    if (cdz_weights_open(CADENZA_TEST_DATA "/golden/granitemoehybrid", &w, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    assert_true(w->facts.state_bytes > 0);
+    assert_int_equal(cdz_cost_of(w, CDZ_F32).state_bytes, w->facts.state_bytes);
+    cdz_weights_close(w);
+    if (cdz_weights_open(CADENZA_TEST_DATA "/golden/gemma3n", &w, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    const cdz_arch *a = &w->arch;
+    const uint64_t D = a->hidden, n = a->streams.n, p = a->streams.inner, rank = a->streams.rank;
+    const uint64_t wide = (uint64_t)a->n_heads * a->head_dim,
+                   narrow = (uint64_t)a->n_kv_heads * a->head_dim;
+    const uint64_t layer = 2 * D * wide + 3 * D * a->intermediate + n * D + n * n * n + n * n +
+                           2 * D * p + 2 * D * rank;
+    const uint64_t kept = a->n_layers - a->n_kv_shared;
+    assert_int_equal(cdz_cost_of(w, CDZ_F32).layer_macs,
+                     a->n_layers * layer + kept * 2 * D * narrow + 2 * (n - 1) * D * D +
+                         a->n_layers * p * D);
+    cdz_weights_close(w);
+}
+
 static void prompts_see_themselves(void **state)
 {
     (void)state;
@@ -107,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_follow_from_shapes),
         cmocka_unit_test(fewer_bytes_in_blocks),
+        cmocka_unit_test(states_and_streams_count),
         cmocka_unit_test(prompts_see_themselves),
     };
     return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
