@@ -6,6 +6,16 @@
 
 #include "grammar/states.h"
 
+/* What is met while exploring is told when a text comes there. */
+static bool begin_states(cdz_grammar *g)
+{
+    if (!cdz_grammar_states_begin(&g->states, &g->net)) return false;
+    cdz_grammar_states_explore(&g->states);
+    if (g->states.status == CDZ_OK) return true;
+    cdz_grammar_states_free(&g->states);
+    return cdz_grammar_states_begin(&g->states, &g->net);
+}
+
 cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, const cdz_grammar_options *options,
                               cdz_grammar **out, cdz_error *err)
 {
@@ -21,7 +31,7 @@ cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, const cdz_gramm
     }
     g->net = *net;
     *net = (cdz_net){0};
-    if (st == CDZ_OK && !cdz_grammar_states_begin(&g->states, &g->net))
+    if (st == CDZ_OK && !begin_states(g))
         st = cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
     if (st == CDZ_OK)
         *out = g;

@@ -9,6 +9,11 @@
         if ((s)->status == CDZ_OK) (s)->status = cdz_err(&(s)->error, code, __VA_ARGS__);          \
     } while (0)
 
+enum {
+    EXPLORED_SHARE = 8,  /* of the edges of a network, as many steps are taken ahead */
+    EXPLORED_ITEMS = 64, /* a configuration of more places is left to those who come to it */
+};
+
 static void no_memory(cdz_grammar_states *s)
 {
     TROUBLE(s, CDZ_E_NOMEM, "out of memory for the states of a grammar (%u so far)", s->n_configs);
@@ -491,6 +496,21 @@ bool cdz_grammar_states_begin(cdz_grammar_states *s, cdz_net *net)
     add_kernel(s, (cdz_net_item){net->rules[net->start_rule].start, 0, 0});
     s->start = intern(s);
     return s->start != 0;
+}
+
+void cdz_grammar_states_explore(cdz_grammar_states *s)
+{
+    uint32_t left = s->net->n_edges / EXPLORED_SHARE;
+    for (uint32_t c = 1; c < s->n_configs && left; c++) {
+        const cdz_net_classes *known = cdz_grammar_states_takes(s, c);
+        if (!known || s->configs[c].n_live > EXPLORED_ITEMS) break;
+        const cdz_net_classes takes = *known;
+        for (uint32_t class = 0; class < s->net->n_classes && left; class ++)
+            if (takes.bits[class / 64] >> (class % 64) & 1) {
+                (void)cdz_grammar_states_next(s, c, s->net->sample[class]);
+                left--;
+            }
+    }
 }
 
 void cdz_grammar_states_free(cdz_grammar_states *s)

@@ -53,6 +53,8 @@ typedef struct cdz_grammar_states {
 #define CDZ_STATE_UNKNOWN UINT32_MAX
 
 bool cdz_grammar_states_begin(cdz_grammar_states *states, cdz_net *net);
+/* Makes the configurations near the beginning, so that the first masks need not: about as many as compiling takes time for. */
+void cdz_grammar_states_explore(cdz_grammar_states *states);
 void cdz_grammar_states_free(cdz_grammar_states *states);
 /* The configuration after a byte; 0: none, or trouble, which states->status tells. */
 uint32_t cdz_grammar_states_next(cdz_grammar_states *states, uint32_t config, uint8_t byte);

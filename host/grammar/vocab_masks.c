@@ -58,6 +58,11 @@ uint64_t cdz_grammar_masks_bytes(const cdz_grammar_masks *m)
            (uint64_t)m->of_cap * sizeof *m->of;
 }
 
+static uint64_t *mask_at(const cdz_grammar_masks *m, uint32_t i)
+{
+    return m->slabs[i / MASKS_PER_SLAB] + (size_t)(i % MASKS_PER_SLAB) * m->vocab->n_words;
+}
+
 /* --- walking ----------------------------------------------------------------------------------------------- */
 
 static void take_ids(const cdz_vocab_trie *t, uint32_t from, uint32_t past, uint64_t *bits)
@@ -137,19 +142,24 @@ static void walk_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roots,
     }
 }
 
+/* Those whose bytes are of a class. */
+static void roots_of(const cdz_net *net, const cdz_vocab_trie *t, uint32_t class, vocab_level *roots)
+{
+    roots->at = t->root_of[net->sample[class]];
+    roots->end = t->root_of[class + 1 < net->n_classes ? net->sample[class + 1] : 256u];
+}
+
 /* Marks the tokens that may come. plain: the trie holds plain tokens alone, so that in a state which every plain character leads
  * back to all below a node may come. */
 static void walk(mask_work *w, const cdz_vocab_trie *t, uint32_t state, bool plain)
 {
-    const cdz_net *net = w->s->net;
     const cdz_net_classes *known = t->n_roots ? cdz_grammar_states_takes(w->s, state) : NULL;
     if (!known) return;
     const cdz_net_classes takes = *known;
     for (uint32_t i = 0; i < 4; i++)
         for (uint64_t left = takes.bits[i]; left; left &= left - 1) {
-            const uint32_t class = 64 * i + (uint32_t)__builtin_ctzll(left);
-            const uint32_t end = class + 1 < net->n_classes ? net->sample[class + 1] : 256u;
-            const vocab_level roots = {t->root_of[net->sample[class]], t->root_of[end], state, 0};
+            vocab_level roots = {0, 0, state, 0};
+            roots_of(w->s->net, t, 64 * i + (uint32_t)__builtin_ctzll(left), &roots);
             if (roots.at < roots.end) walk_roots(w, t, roots, plain);
         }
 }
@@ -266,11 +276,21 @@ static uint32_t like_which(cdz_grammar_states *s, uint32_t state)
     return 0;
 }
 
-/* Corrects the bits of tokens that lead a state elsewhere than the one whose mask they are. */
-static void correct(mask_work *w, const cdz_vocab_trie *t, uint32_t state, uint32_t other)
+/* The classes of bytes that lead two states to different ones. */
+static cdz_net_classes find_differing(cdz_grammar_states *s, uint32_t state, uint32_t other)
+{
+    cdz_net_classes differ = {{0}};
+    for (uint32_t class = 0; class < s->net->n_classes; class ++)
+        if (cdz_grammar_states_next(s, state, s->net->sample[class]) !=
+            cdz_grammar_states_next(s, other, s->net->sample[class]))
+            differ.bits[class / 64] |= (uint64_t)1 << (class % 64);
+    return differ;
+}
+
+static void correct_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roots)
 {
     uint32_t depth = 0;
-    w->path[0] = (vocab_level){0, t->n_roots, state, other};
+    w->path[0] = roots;
     for (;;) {
         vocab_level *l = &w->path[depth];
         if (l->at == l->end) {
@@ -293,18 +313,32 @@ static void correct(mask_work *w, const cdz_vocab_trie *t, uint32_t state, uint3
     }
 }
 
+/* Corrects the bits of tokens that lead a state elsewhere than the one whose mask they are. */
+static void correct(mask_work *w, const cdz_vocab_trie *t, uint32_t state, uint32_t other,
+                    const cdz_net_classes *differ)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint64_t left = differ->bits[i]; left; left &= left - 1) {
+            vocab_level roots = {0, 0, state, other};
+            roots_of(w->s->net, t, 64 * i + (uint32_t)__builtin_ctzll(left), &roots);
+            if (roots.at < roots.end) correct_roots(w, t, roots);
+        }
+}
+
 static bool take_alike(mask_work *w, uint32_t state)
 {
     const uint32_t other = like_which(w->s, state);
     if (!other || !take_string(w, other)) return false;
     const uint32_t spaced = cdz_grammar_states_next(w->s, state, ' ');
     const uint32_t its = cdz_grammar_states_next(w->s, other, ' ');
+    const cdz_net_classes here = find_differing(w->s, state, other);
+    cdz_net_classes behind = {{0}};
+    if (spaced != its) behind = find_differing(w->s, spaced, its);
     for (int p = 0; p < CDZ_N_PARTS; p++) {
-        const bool behind = p >= CDZ_PART_SPACED && p < CDZ_PART_BLANK;
-        if (!behind)
-            correct(w, &w->v->tries[p], state, other);
-        else if (spaced != its)
-            correct(w, &w->v->tries[p], spaced, its);
+        if (p >= CDZ_PART_SPACED && p < CDZ_PART_BLANK)
+            correct(w, &w->v->tries[p], spaced, its, &behind);
+        else
+            correct(w, &w->v->tries[p], state, other, &here);
     }
     return true;
 }
@@ -397,11 +431,6 @@ static bool of_room(cdz_grammar_masks *m, uint32_t state)
     return true;
 }
 
-static uint64_t *mask_at(const cdz_grammar_masks *m, uint32_t i)
-{
-    return m->slabs[i / MASKS_PER_SLAB] + (size_t)(i % MASKS_PER_SLAB) * m->vocab->n_words;
-}
-
 /* Room for one more mask. Masks are forgotten all at once when they take too much. */
 static bool mask_room(cdz_grammar_masks *m)
 {
@@ -433,19 +462,19 @@ static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
     return NULL;
 }
 
-/* The mask of a state into bits; returns what it took, in nodes. */
-static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
-                        vocab_level *path, uint64_t *bits)
+/* The mask of a state into m->scratch; returns what it took, in nodes. */
+static uint32_t compute(cdz_grammar *g, cdz_grammar_masks *m, uint32_t state)
 {
-    mask_work w = {&g->states, v, path, bits, 0};
+    const cdz_grammar_vocab *v = m->vocab;
+    mask_work w = {&g->states, v, m->path, m->scratch, 0};
     if (!state) {
-        memset(bits, 0, v->n_words * sizeof *bits);
+        memset(w.bits, 0, v->n_words * sizeof *w.bits);
         return 0;
     }
     if (!take_string(&w, state) && !take_alike(&w, state)) take_some(&w, state);
-    cdz_grammar_states_mark_tokens(w.s, state, bits, v->n_ids);
+    cdz_grammar_states_mark_tokens(w.s, state, w.bits, v->n_ids);
     for (uint32_t i = 0; cdz_grammar_states_accepts(w.s, state) && i < v->n_ends; i++)
-        cdz_vocab_set(bits, (uint32_t)v->ends[i]);
+        cdz_vocab_set(w.bits, (uint32_t)v->ends[i]);
     return w.n;
 }
 
@@ -460,7 +489,7 @@ cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint3
         return CDZ_OK;
     }
     *mask = m->scratch;
-    const uint32_t work = compute(g, v, state, m->path, m->scratch);
+    const uint32_t work = compute(g, m, state);
     CDZ_TRY(cdz_grammar_trouble(g, err));
     if (work < WORTH_KEEPING || !mask_room(m)) return CDZ_OK; /* it is made again next time */
     memcpy(mask_at(m, m->n), m->scratch, v->n_words * sizeof *m->scratch);

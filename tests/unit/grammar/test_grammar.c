@@ -23,9 +23,49 @@ static uint32_t below(uint32_t n)
     return (uint32_t)(seed >> 33) % n;
 }
 
-enum { N_TOKENS = 600, TOKEN_BYTES = 8 };
+enum { N_TOKENS = 900, N_SHORT = 600, SHORT_BYTES = 8, TOKEN_BYTES = 48 };
 
-/* Bytes of one to eight, of a small alphabet with parts of characters in it; duplicates and tokens of none among them. */
+/* As tokens of real vocabularies are: words with a space, punctuation or an end of a string about them, some of them long. */
+static uint32_t put_shaped(char *out)
+{
+    static const char *const pieces[] = {" ",
+                                         "a",
+                                         "ab",
+                                         "getElement",
+                                         "B",
+                                         "\xC3\xA9",
+                                         "\xE6\x97\xA5",
+                                         ".",
+                                         "_",
+                                         "-",
+                                         "\"",
+                                         "\",",
+                                         "\":",
+                                         "\"}",
+                                         "\n",
+                                         "\\n",
+                                         "\xC2\xA0",
+                                         "\xE2\x80",
+                                         "\xE6\x97",
+                                         "7",
+                                         "    ",
+                                         "@",
+                                         ",",
+                                         "\xC2\x85",
+                                         "internationalization"};
+    uint32_t len = 0;
+    for (uint32_t n = 1 + below(4); n; n--) {
+        const char *piece = pieces[below(COUNT(pieces))];
+        const uint32_t bytes = (uint32_t)strlen(piece);
+        if (len + bytes > TOKEN_BYTES) break;
+        memcpy(out + len, piece, bytes);
+        len += bytes;
+    }
+    return len;
+}
+
+/* Bytes of one to eight, of a small alphabet with parts of characters in it, duplicates and tokens of none among them; and
+ * shaped ones. */
 static cdz_grammar_vocab *random_vocab(char bytes[N_TOKENS][TOKEN_BYTES], uint32_t *lens)
 {
     static const char alphabet[] = "ab01,.\"{}[]: \n\\nue\xC3\xA9\xE6\x97\xA5\xF0\x9F\x99\x82-";
@@ -33,8 +73,9 @@ static cdz_grammar_vocab *random_vocab(char bytes[N_TOKENS][TOKEN_BYTES], uint32
     const char *at[N_TOKENS];
     cdz_grammar_vocab *vocab;
     for (uint32_t i = 0; i < N_TOKENS; i++) {
-        lens[i] = i % 50 == 3 ? 0 : 1 + below(i % 3 ? 3 : TOKEN_BYTES);
+        lens[i] = i % 50 == 3 ? 0 : 1 + below(i % 3 ? 3 : SHORT_BYTES);
         for (uint32_t k = 0; k < lens[i]; k++) bytes[i][k] = alphabet[below(sizeof alphabet - 1)];
+        if (i >= N_SHORT) lens[i] = put_shaped(bytes[i]);
         at[i] = bytes[i];
     }
     assert_int_equal(cdz_grammar_vocab_of(at, lens, N_TOKENS, ends, 2, &vocab, NULL), CDZ_OK);
@@ -85,6 +126,14 @@ static const char *const regexes[] = {
     "[^\\x00-\\x7f]+",
     "(é|日|🙂){1,3}",
     "(?i)[ab]+,é",
+    "(?:\\S+\\s+){0,3}\\S+",
+    "[^\",]{1,60}",
+    "[a-zA-Z]{2,30}",
+    "[a-z]+( [a-z]+)*[.]?",
+    "x[^\"]*|[^\"x]{3}[a-z ]*",
+    "[\\p{L}]{1,4}[-_.]?[a-zA-Z0-9]{0,28}",
+    "(?s:.){2,40}\"?",
+    "[^7]*7",
 };
 
 static void a_mask_is_what_every_token_tried_says(void **state)
@@ -175,7 +224,7 @@ static const char *const gbnfs[] = {
     "root ::= x | y\nx ::= y \"a\" | \"\"\ny ::= x \"b\" | \"1\"",
     "root ::= (\"a\" | \"aa\" | \"b\"){2,7} [0-1]*",
     "root ::= \"[\" (root (\",\" root)*)? \"]\" | [ab]",
-    "root ::= <[5]> [ab]* !<[6-590]>",
+    "root ::= <[5]> [ab]* !<[6-890]>",
 };
 
 static const char *const larks[] = {
@@ -258,6 +307,14 @@ static const char *const schemas[] = {
     "{\"enum\": [\"a\", \"ab\", 1, 10, null, [\"b\", {\"a\": 0}]]}",
     "{\"type\": \"object\", \"patternProperties\": {\"^a\": {\"type\": \"integer\"}, \"b$\": {}}}",
     "{\"type\": \"number\", \"minimum\": -0.1, \"exclusiveMaximum\": 10}",
+    "{\"type\": \"array\", \"items\": {\"type\": \"string\", \"minLength\": 2, \"maxLength\": 30}}",
+    "{\"type\": \"string\", \"minLength\": 26, \"maxLength\": 60}",
+    "{\"type\": \"string\", \"maxLength\": 100000}",
+    "{\"type\": \"string\", \"pattern\": \"^(?:\\\\S+\\\\s+){0,3}\\\\S+$\"}",
+    "{\"type\": \"string\", \"pattern\": \"^[^\\\\n]{1,40}$\"}",
+    "{\"type\": \"array\", \"items\": {\"type\": \"string\", \"format\": \"email\"}}",
+    "{\"type\": \"object\", \"properties\": {\"a\": {}, \"ab_7\": {\"type\": \"string\"}, \"getElement\": {}}}",
+    "{\"type\": \"array\", \"items\": {\"enum\": [\"aa\", \"ab7\", \"B.a\", \"getElementB\"]}}",
 };
 
 static void schemas_have_exact_masks(void **state)

@@ -67,7 +67,8 @@ static bool try_at(size_t i, long n, const cdz_buf *whole, cdz_status expected)
     if (met && st != CDZ_OK && (err.code != CDZ_E_NOMEM || !strstr(err.text, "memory")))
         fail_msg("constraint %zu, request %ld: \"%s\"", i, n, err.text);
     if (!met && st != expected) fail_msg("constraint %zu: %s", i, err.text);
-    if (st == CDZ_OK) assert_string_equal(form.data, whole->data); /* sorting may do without */
+    /* sorting, and states made ahead, may do without; the first line counts the memory of those */
+    if (st == CDZ_OK) assert_string_equal(strchr(form.data, '\n'), strchr(whole->data, '\n'));
     cdz_buf_free(&form);
     cdz_grammar_free(g);
     if (atomic_load(&n_held) != before)
