@@ -144,6 +144,13 @@ static int hide_as_at(lua_State *L, int at)
     return 1;
 }
 
+/* seq:steer(edits): a row's, too. */
+static int steer_at(lua_State *L, int at)
+{
+    cdz_lua_charge(L, 20);
+    return cdz_lua_steer_at(L, at, check_seq(L, at));
+}
+
 static int ids_at(lua_State *L, int at)
 {
     cdz_lua_push_ids_view(L, cdz_seq_ids(cdz_lua_decoder(L), check_seq(L, at)));
@@ -170,6 +177,7 @@ TWO_FACES(free)
 TWO_FACES(append)
 TWO_FACES(truncate)
 TWO_FACES(hide_as)
+TWO_FACES(steer)
 TWO_FACES(ids)
 TWO_FACES(length)
 
@@ -191,8 +199,7 @@ static int seq_gc(lua_State *L)
 
 /* --- forward, process, stop_test -------------------------------------------------------------------------------------- */
 
-/* The number of sequences at index: a list, or one. */
-static uint32_t count_seqs(lua_State *L, int index)
+uint32_t cdz_lua_count_seqs(lua_State *L, int index)
 {
     if (!lua_istable(L, index)) return 1;
     const size_t n = lua_rawlen(L, index);
@@ -201,7 +208,7 @@ static uint32_t count_seqs(lua_State *L, int index)
     return (uint32_t)n;
 }
 
-static void read_seqs(lua_State *L, int index, cdz_lua_verb *v)
+void cdz_lua_read_seqs(lua_State *L, int index, cdz_lua_verb *v)
 {
     for (uint32_t i = 0; i < v->n; i++) {
         if (lua_istable(L, index))
@@ -250,8 +257,8 @@ static int verb_seq_forward(lua_State *L)
     cdz_lua_decoder(L);
     lua_settop(L, 3);
     const cdz_positions positions = (cdz_positions)luaL_checkoption(L, 3, "last", names);
-    cdz_lua_verb *v = cdz_lua_push_verb(L, count_seqs(L, 2), 0);
-    read_seqs(L, 2, v);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, cdz_lua_count_seqs(L, 2), 0);
+    cdz_lua_read_seqs(L, 2, v);
     v->run = run_seq_forward;
     v->done = push_out;
     v->positions = positions;
@@ -277,11 +284,11 @@ static int verb_seq_process(lua_State *L)
     cdz_lua_decoder(L);
     lua_settop(L, 4);
     cdz_scores *scores = &cdz_lua_check_scores(L, 4)->scores;
-    cdz_lua_verb *v = cdz_lua_push_verb(L, count_seqs(L, 2), 0);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, cdz_lua_count_seqs(L, 2), 0);
     if (scores->n_rows != v->n)
         return luaL_error(L, "%I rows of scores for %I sequences", (lua_Integer)scores->n_rows,
                           (lua_Integer)v->n);
-    read_seqs(L, 2, v);
+    cdz_lua_read_seqs(L, 2, v);
     cdz_lua_read_rows(L, 3, v);
     v->run = run_seq_process;
     v->done = return_scores;
@@ -294,20 +301,24 @@ static cdz_status run_stop_test(cdz_decoder *dec, cdz_lua_verb *v)
     return cdz_stop_test(dec, v->ids, v->rows, v->n, v->stops);
 }
 
-static int push_stops(lua_State *L, cdz_lua_verb *v)
+void cdz_lua_push_stop(lua_State *L, const cdz_stop *stop)
 {
     static const char *const names[] = {"", "eos", "length", "time", "string", "custom"};
 
+    if (stop->reason == CDZ_GO_ON)
+        lua_pushboolean(L, 0);
+    else if (stop->reason < CDZ_STOP_CUSTOM)
+        lua_pushstring(L, names[stop->reason]);
+    else
+        lua_pushlstring(L, stop->text.at ? stop->text.at : "custom",
+                        stop->text.at ? stop->text.len : 6);
+}
+
+static int push_stops(lua_State *L, cdz_lua_verb *v)
+{
     lua_createtable(L, (int)v->n, 0);
     for (uint32_t i = 0; i < v->n; i++) {
-        const cdz_stop *stop = &v->stops[i];
-        if (stop->reason == CDZ_GO_ON)
-            lua_pushboolean(L, 0);
-        else if (stop->reason < CDZ_STOP_CUSTOM)
-            lua_pushstring(L, names[stop->reason]);
-        else
-            lua_pushlstring(L, stop->text.at ? stop->text.at : "custom",
-                            stop->text.at ? stop->text.len : 6);
+        cdz_lua_push_stop(L, &v->stops[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
@@ -360,26 +371,21 @@ static int verb_stop_test(lua_State *L)
     return cdz_lua_run_verb(L, v);
 }
 
-const luaL_Reg cdz_lua_seq_verbs[] = {{"seq_new", verb_seq_new},
-                                      {"seq_of_row", verb_seq_of_row},
-                                      {"seq_fork", verb_seq_fork},
-                                      {"seq_free", verb_seq_free},
-                                      {"seq_append", verb_seq_append},
-                                      {"seq_truncate", verb_seq_truncate},
-                                      {"seq_hide_as", verb_seq_hide_as},
-                                      {"seq_ids", verb_seq_ids},
-                                      {"seq_length", verb_seq_length},
-                                      {"seq_forward", verb_seq_forward},
-                                      {"seq_process", verb_seq_process},
-                                      {"stop_test", verb_stop_test},
-                                      {NULL, NULL}};
+const luaL_Reg cdz_lua_seq_verbs[] = {
+    {"seq_new", verb_seq_new},         {"seq_of_row", verb_seq_of_row},
+    {"seq_fork", verb_seq_fork},       {"seq_free", verb_seq_free},
+    {"seq_append", verb_seq_append},   {"seq_truncate", verb_seq_truncate},
+    {"seq_hide_as", verb_seq_hide_as}, {"seq_steer", verb_seq_steer},
+    {"seq_ids", verb_seq_ids},         {"seq_length", verb_seq_length},
+    {"seq_forward", verb_seq_forward}, {"seq_process", verb_seq_process},
+    {"stop_test", verb_stop_test},     {NULL, NULL}};
 
 void cdz_lua_open_seq(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"fork", seq_fork},       {"free", seq_free},
-                                       {"append", seq_append},   {"truncate", seq_truncate},
-                                       {"hide_as", seq_hide_as}, {"ids", seq_ids},
-                                       {"length", seq_length},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"fork", seq_fork},         {"free", seq_free},       {"append", seq_append},
+        {"truncate", seq_truncate}, {"hide_as", seq_hide_as}, {"ids", seq_ids},
+        {"length", seq_length},     {"steer", seq_steer},     {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__len", seq_len}, {"__gc", seq_gc}, {NULL, NULL}};
 
     cdz_lua_define_type(L, CDZ_LUA_SEQ, methods, meta, NULL);

@@ -7,6 +7,7 @@
 
 #include "run/pass/forward.h"
 #include "run/pass/relative.h"
+#include "run/pass/steer.h"
 
 typedef struct cdz_encoder cdz_encoder;
 
@@ -112,7 +113,10 @@ struct cdz_layers {
     cdz_kv *packed[CDZ_PASS_ROWS];          /* where older positions of a row lie, or NULL */
     const int32_t *spans_of[CDZ_PASS_ROWS]; /* its spans there */
     bool any_packed;                        /* only of a decoder alone */
-    cdz_kv_row sources[CDZ_PASS_ROWS];      /* what the encoder made, for each row; of a pair */
+    const cdz_steering *edits[CDZ_PASS_ROWS]; /* of a row's hidden states, or NULL; only if any_edited */
+    bool any_edited;                          /* only of a decoder */
+    float *edited;                     /* (D) a row that is at home for its edits; of a device */
+    cdz_kv_row sources[CDZ_PASS_ROWS]; /* what the encoder made, for each row; of a pair */
     head_row heads[CDZ_PASS_ROWS];
     kept_row kept[CDZ_PASS_ROWS];
     uint32_t m, n_heads, n_kept;

@@ -13,6 +13,7 @@
 #include "base/environment.h"
 #include "support/generate_ids.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const char *const models[] = {"lfm2", "mamba2", "qwen3_next", "falcon_h1",
                                      "granitemoehybrid"};
@@ -26,12 +27,11 @@ typedef struct fixture {
 static fixture open_one(const char *name)
 {
     fixture f = {0};
-    cdz_error err = {0};
     char path[512];
     const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_bytes = 8 << 20};
     snprintf(path, sizeof path, "%s/golden/%s", CADENZA_TEST_DATA, name);
-    must(cdz_open(&options, &f.rt, &err), &err);
-    must(cdz_model_open(f.rt, path, NULL, &f.model, &err), &err);
+    f.rt = opened_runtime(&options);
+    f.model = opened_model(f.rt, path);
     return f;
 }
 
