@@ -353,6 +353,7 @@ static const cdz_family families[] = {
      .clamped = true,
      .window_size = 128,
      .window_pattern = 2,
+     .runs_whole = true,
      .context = 131072,
      .n_kv_heads = 8,
      .head_dim = 64,

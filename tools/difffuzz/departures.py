@@ -92,10 +92,11 @@ class Difference:
         return self.rope == "dynamic" and self.longest() > self.model["config"]["max_position_embeddings"]
 
     def crosses(self) -> bool:
-        """A phi3 request, cached, that grows past the length of its short frequencies."""
+        """A phi3 or phimoe request, cached, that grows past the length of its short frequencies."""
         cached = self.kw("use_cache", True) or "inputs_embeds" in self.case  # with these the reference turns it on
-        return self.model["family"] == "phi3" and self.rope == "longrope" and cached \
-            and self.longest() > self.model["config"]["original_max_position_embeddings"]
+        config = self.model["config"]
+        original = config.get("original_max_position_embeddings") or config.get("rope_parameters", {}).get("original_max_position_embeddings")
+        return self.model["family"] in ("phi3", "phimoe") and self.rope == "longrope" and cached and self.longest() > original
 
     def uncached_differs(self) -> bool:
         """What the reference cannot do, or gives in another shape, without a cache."""
@@ -204,8 +205,8 @@ LISTED: dict[str, Condition] = {
     and abs(_expected(d.sentence) + math.log(d.model["config"]["vocab_size"])) < 1e-4,
     # other numbers
     "drafts with several prompts or sequences": lambda d: d.drafts and len(d.case["prompt_ids"] or [0]) > 1,
-    "a phi3 longrope request whose cache crosses": lambda d: d.crosses() and not d.uncached_differs(),
-    "a phi3 longrope request whose cache crosses: with embeddings, drafts or states": lambda d: d.crosses() and d.uncached_differs(),
+    "a phi3 or phimoe longrope request whose cache crosses": lambda d: d.crosses() and not d.uncached_differs(),
+    "a phi3 or phimoe longrope request whose cache crosses: with embeddings, drafts or states": lambda d: d.crosses() and d.uncached_differs(),
     "a filled cache with drafts": lambda d: d.drafts and any("append_ids" in c for c in d.case.get("calls", [])),
     "prefill_chunk_size with a filled cache": lambda d: "prefill_chunk_size" in d.case["kwargs"]
     and any("append_ids" in c for c in d.case.get("calls", [])) and d.sentence.startswith("calls["),

@@ -215,7 +215,7 @@ def ernie4_5_moe(rng: random.Random) -> Json:
 def phimoe(rng: random.Random) -> Json:
     d = _plain(rng, "PhimoeConfig", num_local_experts=rng.choice([3, 5]), num_experts_per_tok=2, attention_bias=maybe(rng, 0.5), lm_head_bias=maybe(rng, 0.5),
                router_jitter_noise=rng.choice([0.01, 0.2]))
-    config = d["config"]
+    config = experts_fit(d, 0.45)["config"]
     n = config["hidden_size"] // config["num_attention_heads"] // 2
     config["max_position_embeddings"] = 256
     config["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0}
@@ -223,7 +223,7 @@ def phimoe(rng: random.Random) -> Json:
         config["rope_parameters"] = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[round(1 + 0.1 * i, 2) for i in range(n)],
                                          long_factor=[round(1.2 + 0.8 * i, 2) for i in range(n)], short_mscale=1.1, long_mscale=1.25,
                                          original_max_position_embeddings=rng.choice([12, 16, 64]), factor=4.0)
-    return experts_fit(d, 0.45)
+    return d
 
 
 def llama4(rng: random.Random) -> Json:

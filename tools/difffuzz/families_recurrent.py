@@ -18,19 +18,14 @@ def _rope(theta: float = 10000.0, **more: Any) -> Json:
 
 
 def _kinds(rng: random.Random, recurrent: str, attention: str) -> list[str]:
-    """Of each layer; one of either kind at least where there are two."""
-    n = rng.choice([1, 2, 3, 4])
-    kinds = [rng.choice([recurrent, attention]) for _ in range(n)]
-    kinds[rng.randrange(n)] = recurrent
-    if n > 1 and attention not in kinds:
-        kinds[kinds.index(recurrent)] = attention
+    """Of each layer; one of either kind at least: transformers looks for one with attention."""
+    kinds = [recurrent, attention, *(rng.choice([recurrent, attention]) for _ in range(rng.choice([0, 1, 2])))]
+    rng.shuffle(kinds)
     return kinds
 
 
 def _lfm2(rng: random.Random, name: str, **more: Any) -> Json:
     kinds = _kinds(rng, "conv", "full_attention")
-    if "full_attention" not in kinds:
-        kinds.append("full_attention")  # transformers looks for one
     config = dict(_sizes(rng, False), layer_types=kinds, num_hidden_layers=len(kinds), conv_L_cache=rng.choice([2, 3, 4]), conv_bias=maybe(rng, 0.3),
                   tie_word_embeddings=True, rope_parameters=_rope(1000000.0), **more)
     return by_family({"class": name, "config": config}, emb=0.5, gain=2.2, flip=True)
@@ -86,7 +81,7 @@ def falcon_h1(rng: random.Random) -> Json:
 
 
 def nemotron_h(rng: random.Random) -> Json:
-    kinds = rng.choice([["mamba"], ["mamba", "attention"], ["mamba", "moe"], ["mamba", "moe", "attention"], ["attention", "mamba", "moe"]])
+    kinds = rng.choice([["mamba", "attention"], ["attention", "mamba"], ["mamba", "moe", "attention"], ["attention", "mamba", "moe"]])
     n, some = rng.choice([2, 4]), experts(rng, "n_routed_experts", "num_experts_per_tok")
     config = dict(_sizes(rng), layers_block_type=kinds, ssm_state_size=rng.choice([8, 12]), mamba_num_heads=n, mamba_n_groups=rng.choice([1, 2]), mamba_head_dim=8,
                   mamba_d_conv=rng.choice([2, 4]), mamba_chunk_size=256, n_shared_experts=1, moe_intermediate_size=rng.choice([12, 20]),
@@ -97,8 +92,6 @@ def nemotron_h(rng: random.Random) -> Json:
 
 def _delta(rng: random.Random, name: str, **more: Any) -> Json:
     kinds = _kinds(rng, "linear_attention", "full_attention")
-    if "full_attention" not in kinds:
-        kinds.append("full_attention")
     keys = rng.choice([1, 2])
     config = dict(_sizes(rng), layer_types=kinds, num_hidden_layers=len(kinds), head_dim=16, linear_conv_kernel_dim=rng.choice([2, 4]), linear_key_head_dim=8,
                   linear_value_head_dim=rng.choice([8, 12]), linear_num_key_heads=keys, linear_num_value_heads=keys * rng.choice([1, 2]), rms_norm_eps=rng.choice([1e-5, 1e-4]), **more)

@@ -149,14 +149,14 @@ def transformers_mixin() -> Any:
 
 @contextlib.contextmanager
 def rope_of_steps(case: Json, model: Json) -> Iterator[None]:
-    """Dynamic rope by the length of the step that a position belongs to, which is that of the longest row; the prompt is a step. The
-    family's own code lays the angles out, below what keeps frequencies from one pass to the next: halves, or pairs as in cohere2."""
+    """Dynamic rope by the length of the step that a position belongs to, which is that of the longest row; the prompt is a step. A draft
+    model decodes for itself: a pass of it has its own length, and leaves nothing to the next. The family's own code lays the angles out, below what keeps frequencies from one pass to the next: halves, or pairs as in cohere2."""
     load = golden.load
 
     def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         turned = []
-        for p in position_ids.split(1, 1):
-            self.inv_freq = ROPE_INIT_FUNCTIONS["dynamic"](self.config, x.device, seq_len=max(int(p.max()) + 1, PROMPTS[-1]))[0]
+        for p in position_ids.split(1 if self.by_steps else position_ids.shape[1], 1):
+            self.inv_freq = ROPE_INIT_FUNCTIONS["dynamic"](self.config, x.device, seq_len=max(int(p.max()) + 1, PROMPTS[-1] * self.by_steps))[0]
             turned.append(inspect.unwrap(type(self).forward)(self, x, p))
         return torch.cat([c for c, _ in turned], 1), torch.cat([s for _, s in turned], 1)
 
@@ -165,6 +165,7 @@ def rope_of_steps(case: Json, model: Json) -> Iterator[None]:
         for part in whole.modules():
             if getattr(part, "rope_type", None) == "dynamic":
                 part.forward = types.MethodType(forward, part)
+                part.by_steps = os.path.basename(path) == "m"
         return whole
     PROMPTS.append(max([sum(r) for r in seen(case, model)] or case.get("_embeds", {}).get("shape", [0, 1])[1:2]))
     try:
@@ -264,7 +265,7 @@ STANDINS: dict[str, Standin] = {
     "attentions and hidden states without a cache": Standin(_without("use_cache")),
     "attentions of a static cache": Standin(_without("cache_implementation")),
     "attentions of a sliding window": Standin(patch=whole_windows),
-    "a phi3 longrope request whose cache crosses": Standin(_recomputing),
+    "a phi3 or phimoe longrope request whose cache crosses": Standin(_recomputing),
     "encoder penalties with token healing": Standin(patch=healed_encoder_ids),
     "SynthID under beams": Standin(patch=synthid_of_rows),
     "SynthID with drafts": Standin(patch=synthid_of_rows),
