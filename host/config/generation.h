@@ -62,6 +62,12 @@ typedef struct cdz_generation {
     cdz_opt_int num_beam_groups;
     cdz_int_choices force_words_ids;
     cdz_word_or_ints dola_layers;
+    /* Cadenza's own: what presses are told, and when they run (docs/presses.md). */
+    cdz_opt_real compression_ratio;
+    cdz_real_list compression_ratios;
+    cdz_opt_int compression_chunk_length, compression_block_size, compression_skip_last;
+    cdz_opt_int compression_interval, compression_target_size;
+    cdz_opt_real compression_target_ratio;
     /* Not in GenerationConfig: torch.manual_seed before the call; unset: a random one, reported. */
     cdz_opt_int seed;
     bool context,

@@ -425,3 +425,21 @@ cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_ty
     for (uint32_t i = 0; i < n_dims; i++) given.shape[i] = shape[i];
     return type == CDZ_RESULT_JSON ? keep_json(loop, &given) : keep_result(loop, &given, bytes);
 }
+
+void cdz_record_presses(cdz_loop *loop)
+{
+    cdz_buf text = {0};
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        const char *events = cdz_stage_presses_events(loop->presses, r);
+        cdz_buf_printf(&text, "%s[%s]", r ? ", " : "[", events ? events : "");
+    }
+    cdz_buf_putc(&text, ']');
+    cdz_named_result given = {
+        .name = "press", .type = CDZ_RESULT_JSON, .n_dims = 1, .data = text.data};
+    given.shape[0] = text.len;
+    if (text.failed)
+        (void)cdz_loop_nomem(loop);
+    else
+        (void)keep_json(loop, &given);
+    cdz_buf_free(&text);
+}

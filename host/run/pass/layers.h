@@ -6,6 +6,7 @@
 #define CDZ_HOST_RUN_PASS_LAYERS_H
 
 #include "run/pass/forward.h"
+#include "run/pass/press.h"
 #include "run/pass/relative.h"
 
 typedef struct cdz_encoder cdz_encoder;
@@ -112,7 +113,9 @@ struct cdz_layers {
     cdz_kv *packed[CDZ_PASS_ROWS];          /* where older positions of a row lie, or NULL */
     const int32_t *spans_of[CDZ_PASS_ROWS]; /* its spans there */
     bool any_packed;                        /* only of a decoder alone */
-    cdz_kv_row sources[CDZ_PASS_ROWS];      /* what the encoder made, for each row; of a pair */
+    cdz_press_row noted[CDZ_PASS_ROWS];     /* only if any_noted */
+    bool any_noted;
+    cdz_kv_row sources[CDZ_PASS_ROWS]; /* what the encoder made, for each row; of a pair */
     head_row heads[CDZ_PASS_ROWS];
     kept_row kept[CDZ_PASS_ROWS];
     uint32_t m, n_heads, n_kept;
@@ -142,6 +145,8 @@ void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool k
 uint32_t cdz_layers_window(const cdz_layers *layers, uint32_t layer, uint32_t row);
 /* Which of the store's layers has a layer's keys and values. */
 uint32_t cdz_layers_store(const cdz_layers *layers, uint32_t layer);
+/* What attention does in a layer, but for the window of single rows and packed stores. */
+cdz_attention cdz_layers_attention(const cdz_layers *layers, uint32_t layer);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
 
