@@ -57,10 +57,9 @@ const cdz_page cdz_page_plugin = {
     .summary = "list, describe, make, test, add and remove plugins",
     .usage = "plugin VERB [arguments] [options]\n",
     .about =
-        "Shows the strategies, processors, stopping criteria, drafters, observers and presses that "
-        "pipelines can use, the schedulers of a server, and the loaders that make plugins from files. When a package "
-        "that lies in a folder of CADENZA_PLUGIN_PATH is added, it is pinned there and not "
-        "copied.",
+        "Shows the strategies, processors, stopping criteria, drafters, observers and presses of "
+        "pipelines, the schedulers of servers, and loaders. When a package that lies in a folder of "
+        "CADENZA_PLUGIN_PATH is added, it is pinned there and not copied.",
     .verbs = verbs,
     .flags = flags,
     .takes = CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS,
