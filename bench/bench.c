@@ -31,6 +31,19 @@ void cdz_bench_row(float *row, size_t n, bool peaked)
         row[(rank * 7919) % n] = 18.0f - 1.6f * logf((float)rank);
 }
 
+void cdz_bench_flat(float *row, size_t n, int32_t *ids, size_t n_ids)
+{
+    uint32_t x = 1;
+    for (size_t i = 0; i < n; i++) {
+        x = x * 1664525u + 1013904223u;
+        row[i] = (float)((double)(x >> 8) * 0x1p-24 * 20.0 - 10.0);
+    }
+    for (size_t i = 0; i < n_ids; i++) {
+        x = x * 1664525u + 1013904223u;
+        ids[i] = (int32_t)(x % n);
+    }
+}
+
 void cdz_bench_give_up(const char *sentence)
 {
     fprintf(stderr, "bench: %s\n", sentence);
@@ -53,6 +66,12 @@ const void *cdz_bench_extension(const char *id)
     return strcmp(id, CDZ_EXT_VEC) == 0 ? cdz_vec_table() : NULL;
 }
 
+cdz_status cdz_bench_config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
+{
+    (void)step, (void)name, (void)type, (void)out;
+    return CDZ_E_NOT_FOUND;
+}
+
 /* --- scripts -------------------------------------------------------------------------------------------------------- */
 
 static void set_integer(const cdz_param_table *table, void *params, const char *name, int64_t value)
@@ -63,8 +82,7 @@ static void set_integer(const cdz_param_table *table, void *params, const char *
 void cdz_bench_open_script(cdz_bench_script *script, const char *path, int64_t chain,
                            const cdz_ids *ids, const cdz_request_info *request)
 {
-    static const cdz_host host = {
-        .size = sizeof host, .extension = cdz_bench_extension, .fail = cdz_bench_fail};
+    static const cdz_host host = CDZ_BENCH_HOST(.alloc = NULL);
     static const uint32_t row_index;
     uint32_t n;
     cdz_error err = {0};

@@ -23,14 +23,24 @@ float cdz_bench_normal(uint32_t *stream);
 /* A row of n scores as a model gives when it is sure: some tens of tokens well above the rest, falling like 1 / rank;
  * or a bell of deviation 2. */
 void cdz_bench_row(float *row, size_t n, bool peaked);
+/* A row of n scores between -10 and 10, all as likely, and n_ids ids below n. */
+void cdz_bench_flat(float *row, size_t n, int32_t *ids, size_t n_ids);
 
 /* Prints the sentence and ends the benchmark. */
 void cdz_bench_give_up(const char *sentence) __attribute__((noreturn));
 
-/* For a cdz_host: says on stderr why a plugin failed, and hands out the row operations. */
+/* As a cdz_host has it: says on stderr why a plugin failed; hands out the row operations; no setting has a value. */
 cdz_status cdz_bench_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
     CDZ_PRINTF(3, 4);
 const void *cdz_bench_extension(const char *id);
+cdz_status cdz_bench_config(const cdz_step *step, const char *name, cdz_param_type type, void *out);
+
+/* The host of a benchmark, with what it has beside these three: CDZ_BENCH_HOST(.alloc = f). */
+#define CDZ_BENCH_HOST(...)                                                                        \
+    {                                                                                              \
+        .size = sizeof(cdz_host), .extension = cdz_bench_extension, .fail = cdz_bench_fail,        \
+        .config = cdz_bench_config, __VA_ARGS__                                                    \
+    }
 
 /* A Lua processor as a request of one row begins it. */
 typedef struct cdz_bench_script {

@@ -30,7 +30,8 @@ if(TARGET cadenza)
 endif()
 install(TARGETS cadenza_shared cadenza_static
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY sdk/include/cadenza DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY sdk/include/cadenza DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
+    PATTERN "*.h" PATTERN "*.hpp")
 
 foreach(file cadenza cadenza-sdk)
     configure_file(sdk/pkgconfig/${file}.pc.in ${CMAKE_BINARY_DIR}/pkgconfig/${file}.pc @ONLY)

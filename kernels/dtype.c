@@ -14,7 +14,7 @@ static const struct {
     [CDZ_Q6_K] = {"Q6_K", 256, 210},     [CDZ_NF4] = {"NF4", 64, 36},
     [CDZ_FP4] = {"FP4", 64, 36},         [CDZ_INT8] = {"INT8", 64, 68},
     [CDZ_MXFP4] = {"MXFP4", 32, 17},     [CDZ_IQ4_NL] = {"IQ4_NL", 32, 18},
-    [CDZ_IQ4_XS] = {"IQ4_XS", 256, 136},
+    [CDZ_IQ4_XS] = {"IQ4_XS", 256, 136}, [CDZ_FP8] = {"FP8", 64, 68},
 };
 
 size_t cdz_dtype_bytes(cdz_dtype dtype)

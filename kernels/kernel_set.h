@@ -43,7 +43,8 @@ typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k,
     ONE(int8, CDZ_INT8, __VA_ARGS__)                                                               \
     ONE(mxfp4, CDZ_MXFP4, __VA_ARGS__)                                                             \
     ONE(iq4_nl, CDZ_IQ4_NL, __VA_ARGS__)                                                           \
-    ONE(iq4_xs, CDZ_IQ4_XS, __VA_ARGS__)
+    ONE(iq4_xs, CDZ_IQ4_XS, __VA_ARGS__)                                                           \
+    ONE(fp8, CDZ_FP8, __VA_ARGS__)
 
 /* Their kernels prefix_q8_0 and so on: as declarations of a function type, as entries of a table. */
 #define CDZ_TYPE_DECLARATION(name, dtype, fn, prefix) fn prefix##_##name;

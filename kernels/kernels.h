@@ -20,7 +20,8 @@
 #include <stdint.h>
 
 /* The plain types, then GGUF's block-quantised ones: blocks of 32, then of 256; then blocks of 64 of
- * bitsandbytes' types, laid out by us (ref/quant_rows.h); then types that are read and never made: GGUF's MXFP4 and IQ4 ones. */
+ * bitsandbytes' types, laid out by us (ref/quant_rows.h); then types that are read and never made: GGUF's MXFP4 and IQ4
+ * ones, and blocks of 64 of float8_e4m3fn, laid out by us too. */
 typedef enum cdz_dtype {
     CDZ_F32,
     CDZ_F16,
@@ -45,6 +46,7 @@ typedef enum cdz_dtype {
     CDZ_MXFP4 = CDZ_N_MADE,
     CDZ_IQ4_NL,
     CDZ_IQ4_XS,
+    CDZ_FP8,
     CDZ_N_DTYPES,
 } cdz_dtype;
 

@@ -32,18 +32,7 @@ static void *host_scratch(const cdz_step *step, size_t bytes)
     return bytes <= sizeof room ? room : NULL;
 }
 
-static cdz_status host_config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
-{
-    (void)step, (void)name, (void)type, (void)out;
-    return CDZ_E_NOT_FOUND;
-}
-
-static const cdz_host host = {.size = sizeof host,
-                              .extension = cdz_bench_extension,
-                              .fail = cdz_bench_fail,
-                              .alloc = host_alloc,
-                              .scratch = host_scratch,
-                              .config = host_config};
+static const cdz_host host = CDZ_BENCH_HOST(.alloc = host_alloc, .scratch = host_scratch);
 static const int32_t eos[] = {2};
 static const uint32_t row_index;
 

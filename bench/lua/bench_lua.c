@@ -50,16 +50,7 @@ typedef struct data {
 
 static void fill(data *d)
 {
-    uint32_t x = 1;
-
-    for (int i = 0; i < V; i++) {
-        x = x * 1664525u + 1013904223u;
-        d->row[i] = (float)((double)(x >> 8) * 0x1p-24 * 20.0 - 10.0);
-    }
-    for (int i = 0; i < HISTORY; i++) {
-        x = x * 1664525u + 1013904223u;
-        d->history[i] = (int32_t)(x % V);
-    }
+    cdz_bench_flat(d->row, V, d->history, HISTORY);
     d->ids = (cdz_ids){d->history, HISTORY};
 }
 

@@ -48,18 +48,7 @@ static void *host_scratch(const cdz_step *step, size_t bytes)
     return p->scratch + (p->used - rounded);
 }
 
-static cdz_status host_config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
-{
-    (void)step, (void)name, (void)type, (void)out;
-    return CDZ_E_NOT_FOUND;
-}
-
-static const cdz_host host = {.size = sizeof host,
-                              .extension = cdz_bench_extension,
-                              .fail = cdz_bench_fail,
-                              .alloc = host_alloc,
-                              .scratch = host_scratch,
-                              .config = host_config};
+static const cdz_host host = CDZ_BENCH_HOST(.alloc = host_alloc, .scratch = host_scratch);
 static const int32_t eos = 2;
 static const uint32_t row_index;
 
@@ -164,16 +153,7 @@ static double apply(plugin *p, float *row, const float *from)
 
 static void fill(data *d)
 {
-    uint32_t x = 1;
-
-    for (int i = 0; i < V; i++) {
-        x = x * 1664525u + 1013904223u;
-        d->row[i] = (float)((double)(x >> 8) * 0x1p-24 * 20.0 - 10.0);
-    }
-    for (int i = 0; i < HISTORY; i++) {
-        x = x * 1664525u + 1013904223u;
-        d->history[i] = (int32_t)(x % V);
-    }
+    cdz_bench_flat(d->row, V, d->history, HISTORY);
     d->ids = (cdz_ids){d->history, HISTORY};
     d->request = (cdz_request_info){.size = sizeof d->request,
                                     .n_prompts = 1,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "api/api.h"
+
 enum { TAIL = 8 };
 
 static bool has_tokenizer(const cdz_model *model)
@@ -96,4 +98,10 @@ size_t cdz_model_answer_shown(const cdz_model *model, const cdz_reply_form *form
         len -= n;
     }
     return len;
+}
+
+const cdz_json *cdz_model_default(const cdz_model *model, const char *name)
+{
+    const cdz_json *value = cdz_json_get(&model->generation, name);
+    return value && value->type != CDZ_JSON_NULL ? value : NULL;
 }

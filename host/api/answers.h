@@ -3,6 +3,7 @@
 #ifndef CDZ_HOST_API_ANSWERS_H
 #define CDZ_HOST_API_ANSWERS_H
 
+#include "base/json.h"
 #include "cadenza/cadenza.h"
 #include "template/reply.h"
 
@@ -19,5 +20,7 @@ cdz_status cdz_model_answer_thinks(const cdz_model *model, const cdz_reply_form 
 /* Of an event's text with special tokens, the bytes before those at its end that mark nothing. SIZE_MAX: out of memory. */
 size_t cdz_model_answer_shown(const cdz_model *model, const cdz_reply_form *form,
                               const cdz_event *event);
+/* A generation parameter as the model's own files say it; NULL: they do not. */
+const cdz_json *cdz_model_default(const cdz_model *model, const char *name);
 
 #endif

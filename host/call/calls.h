@@ -12,6 +12,7 @@
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
+#include "cadenza/ext/steer.h"
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
 #include "cadenza/press.h"
@@ -350,6 +351,13 @@ static inline cdz_status cdz_call_companion(cdz_call *c, const cdz_companion_api
 {
     cdz_call_enter(c, step->plugin, "describe", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, api->describe(step, row, out));
+}
+
+static inline cdz_status cdz_call_steer(cdz_call *c, const cdz_steer_api *api, const cdz_step *step,
+                                        const cdz_steered *row, const cdz_edit **edits, uint32_t *n)
+{
+    cdz_call_enter(c, step->plugin, "steer", CDZ_THREAD_ENGINE);
+    return cdz_call_leave(c, api->steer(step, row, edits, n));
 }
 
 static inline cdz_status cdz_call_clone(cdz_call *c, const cdz_state_api *api, const cdz_step *step,

@@ -32,6 +32,8 @@ static cdz_status check_tables(const cdz_plugin_base *plugin, const cdz_offers *
     if (phase && !HAS(cdz_phase_api, phase, of)) return lacks(plugin, CDZ_EXT_PHASE, "of", err);
     if (companion && !HAS(cdz_companion_api, companion, describe))
         return lacks(plugin, CDZ_EXT_COMPANION, "describe", err);
+    if (o->steer && !HAS(cdz_steer_api, o->steer, steer))
+        return lacks(plugin, CDZ_EXT_STEER, "steer", err);
     return CDZ_OK;
 }
 
@@ -45,6 +47,7 @@ cdz_status cdz_offers_ask(const cdz_plugin_base *plugin, cdz_offers *out, cdz_er
         out->form = ask(&call, plugin, CDZ_EXT_FORM);
         out->phase = ask(&call, plugin, CDZ_EXT_PHASE);
         out->companion = ask(&call, plugin, CDZ_EXT_COMPANION);
+        out->steer = ask(&call, plugin, CDZ_EXT_STEER);
     }
     CDZ_TRY(cdz_call_judge(&call, CDZ_OK, NULL, err));
     return check_tables(plugin, out, err);

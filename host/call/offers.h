@@ -11,13 +11,15 @@
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
+#include "cadenza/ext/steer.h"
 
 /* NULL: not offered. */
 typedef struct cdz_offers {
     const cdz_state_api *state; /* of processors and criteria */
-    const cdz_form_api *form;   /* of processors, as the next two */
+    const cdz_form_api *form;   /* of processors, as the next three */
     const cdz_phase_api *phase;
     const cdz_companion_api *companion;
+    const cdz_steer_api *steer;
 } cdz_offers;
 
 /* Fails where `extension` does something to the thread. Other kinds offer nothing that a host asks for. */

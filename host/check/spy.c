@@ -207,6 +207,8 @@ GIVES(head, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out
       (dec, hidden, n, out), out, CDZ_ROWS_OF_PASS)
 GIVES(lens, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
       (dec, hidden, n, out), out, CDZ_ROWS_OF_PASS)
+VERB(seq_steer, (cdz_decoder * dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n),
+     (dec, seq, edits, n))
 VERB(stop_test,
      (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n, cdz_stop *stops),
      (dec, ids, rows, n, stops))
@@ -352,6 +354,7 @@ static void fill_table(void)
     PUT(return_rows), PUT(finish), PUT(done), PUT(cancelled), PUT(seq_free), PUT(input_ids);
     PUT(n_rows), PUT(row_done), PUT(rewindable), PUT(seq_of_row), PUT(seq_ids), PUT(seq_length);
     PUT(has_drafter), PUT(deadline_s), PUT(vocab_size), PUT(facts), PUT(lens);
+    PUT(seq_steer);
 #undef PUT
 }
 

@@ -134,9 +134,9 @@ static void print_positions(const cdz_arch *a)
         printf("%-18s sinusoidal\n", "positions");
     else if (a->slopes)
         printf("%-18s none; scores fall with distance (ALiBi)\n", "positions");
-    else if (a->n_buckets)
-        printf("%-18s relative, %u buckets up to %u\n", "positions", a->n_buckets,
-               a->bucket_distance);
+    else if (a->buckets.n)
+        printf("%-18s relative, %u buckets up to %u\n", "positions", a->buckets.n,
+               a->buckets.distance);
     else if (a->rope.n_rotated == 0)
         printf("%-18s none\n", "positions");
     else

@@ -73,7 +73,9 @@ static void check_hashes(checking *c)
     static const char *const others[] = {"config.json",         "generation_config.json",
                                          "tokenizer.json",      "tokenizer_config.json",
                                          "chat_template.jinja", "tokenizer.model",
-                                         "spiece.model",        "sentencepiece.bpe.model"};
+                                         "spiece.model",        "sentencepiece.bpe.model",
+                                         "source.spm",          "target.spm",
+                                         "vocab.json"};
     const cdz_tensors *set = &c->weights->tensors;
     cdz_error err = {0};
     for (uint32_t i = 0; i < set->n_files; i++)

@@ -154,7 +154,24 @@ uint32_t cdz_bnf_rule_named(cdz_bnf *b, const char *name, size_t len)
     return b->n_rules++;
 }
 
-cdz_status cdz_bnf_all_defined(const cdz_bnf *b)
+cdz_status cdz_bnf_rule_begin(cdz_bnf *b, size_t from, size_t len, uint32_t *rule)
+{
+    *rule = cdz_bnf_rule_named(b, b->text + from, len);
+    if (*rule == UINT32_MAX) return cdz_bnf_no_memory(b);
+    if (b->rules[*rule].defined) return cdz_bnf_wrong(b, from, "a rule of this name stands above");
+    return CDZ_OK;
+}
+
+void cdz_bnf_define(cdz_bnf *b, uint32_t rule, cdz_bnf_part part)
+{
+    b->rules[rule].defined = true;
+    if (b->net->status != CDZ_OK) return; /* told at the end */
+    const cdz_net_rule *r = &b->net->rules[b->rules[rule].rule];
+    cdz_net_edge_add(b->net, r->start, part.in, CDZ_NET_NOTHING, 0);
+    cdz_net_edge_add(b->net, part.out, r->end, CDZ_NET_NOTHING, 0);
+}
+
+static cdz_status all_defined(const cdz_bnf *b)
 {
     char text[160];
     for (uint32_t i = 0; i < b->n_rules; i++) {
@@ -165,6 +182,15 @@ cdz_status cdz_bnf_all_defined(const cdz_bnf *b)
         return cdz_bnf_wrong(b, r->used, text);
     }
     return CDZ_OK;
+}
+
+cdz_status cdz_bnf_root(cdz_bnf *b, const char *name, uint32_t *rule)
+{
+    *rule = cdz_bnf_rule_named(b, name, strlen(name));
+    if (*rule == UINT32_MAX) return cdz_bnf_no_memory(b);
+    if (!b->rules[*rule].defined)
+        return cdz_err(b->err, CDZ_E_INPUT, "%s: there is no rule '%s'", b->language, name);
+    return all_defined(b);
 }
 
 /* --- parts ---------------------------------------------------------------------------------------- */

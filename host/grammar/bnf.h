@@ -57,8 +57,12 @@ cdz_status cdz_bnf_code(cdz_bnf *b, const char *letters, const char *values, uin
 
 /* The rule of a name, made when it is new; index into rules, UINT32_MAX: no memory. */
 uint32_t cdz_bnf_rule_named(cdz_bnf *b, const char *name, size_t len);
-/* A rule that was used and never defined is refused. */
-cdz_status cdz_bnf_all_defined(const cdz_bnf *b);
+/* The rule of the name that stands at `from`, to be defined now; one that is defined already is refused. */
+cdz_status cdz_bnf_rule_begin(cdz_bnf *b, size_t from, size_t len, uint32_t *rule);
+/* Gives it its body. */
+void cdz_bnf_define(cdz_bnf *b, uint32_t rule, cdz_bnf_part part);
+/* The rule that all begins with. Where there is none, or one that was used and never defined, that is refused. */
+cdz_status cdz_bnf_root(cdz_bnf *b, const char *name, uint32_t *rule);
 
 cdz_status cdz_bnf_open(cdz_bnf *b, char closes);
 void cdz_bnf_next_alternative(cdz_bnf *b);

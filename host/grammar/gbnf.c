@@ -200,19 +200,13 @@ static cdz_status rule(cdz_bnf *b)
     size_t n = 0;
     while (is_name(cdz_bnf_peek(b, n))) n++;
     if (!n) return cdz_bnf_wrong(b, from, "expected a rule's name");
-    const uint32_t i = cdz_bnf_rule_named(b, b->text + from, n);
-    if (i == UINT32_MAX) return cdz_bnf_no_memory(b);
-    if (b->rules[i].defined) return cdz_bnf_wrong(b, from, "a rule of this name stands above");
+    uint32_t i;
+    CDZ_TRY(cdz_bnf_rule_begin(b, from, n, &i));
     b->pos += n;
     skip(b, false);
     if (!cdz_bnf_take(b, "::=")) return cdz_bnf_wrong(b, b->pos, "expected ::=");
     CDZ_TRY(body(b));
-    const cdz_bnf_part part = cdz_bnf_close(b);
-    b->rules[i].defined = true;
-    if (b->net->status != CDZ_OK) return CDZ_OK; /* told at the end */
-    const cdz_net_rule *r = &b->net->rules[b->rules[i].rule];
-    cdz_net_edge_add(b->net, r->start, part.in, CDZ_NET_NOTHING, 0);
-    cdz_net_edge_add(b->net, part.out, r->end, CDZ_NET_NOTHING, 0);
+    cdz_bnf_define(b, i, cdz_bnf_close(b));
     return CDZ_OK;
 }
 
@@ -221,11 +215,10 @@ static cdz_status read_all(cdz_bnf *b, uint32_t *root)
     for (skip(b, true); b->pos < b->len && b->net->status == CDZ_OK; skip(b, true))
         CDZ_TRY(rule(b));
     if (b->net->status != CDZ_OK) return CDZ_OK;
-    const uint32_t i = cdz_bnf_rule_named(b, "root", 4);
-    if (i == UINT32_MAX) return cdz_bnf_no_memory(b);
-    if (!b->rules[i].defined) return cdz_err(b->err, CDZ_E_INPUT, "GBNF: there is no rule 'root'");
+    uint32_t i;
+    CDZ_TRY(cdz_bnf_root(b, "root", &i));
     *root = b->rules[i].rule;
-    return cdz_bnf_all_defined(b);
+    return CDZ_OK;
 }
 
 cdz_status cdz_grammar_from_gbnf(const char *text, size_t len, const cdz_grammar_options *options,

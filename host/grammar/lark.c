@@ -257,16 +257,6 @@ static const struct {
     {"SQL_COMMENT", "--[^\\n]*"},
 };
 
-/* Gives the rule of index i its body. */
-static void define(cdz_bnf *b, uint32_t i, cdz_bnf_part part)
-{
-    b->rules[i].defined = true;
-    if (b->net->status != CDZ_OK) return;
-    const cdz_net_rule *r = &b->net->rules[b->rules[i].rule];
-    cdz_net_edge_add(b->net, r->start, part.in, CDZ_NET_NOTHING, 0);
-    cdz_net_edge_add(b->net, part.out, r->end, CDZ_NET_NOTHING, 0);
-}
-
 /* The name at this place, whose length is returned; 0: there is none. */
 static size_t name_len(const cdz_bnf *b)
 {
@@ -297,7 +287,7 @@ static cdz_status import_one(lark_reader *l)
         if (rule == UINT32_MAX) return cdz_bnf_no_memory(b);
         CDZ_TRY(
             put_pattern(l, commons[i].regex, strlen(commons[i].regex), &style, false, from, &part));
-        define(b, rule, part);
+        cdz_bnf_define(b, rule, part);
         return CDZ_OK;
     }
     return cdz_bnf_refuse(b, from, "this import");
@@ -539,16 +529,14 @@ static cdz_status rule(lark_reader *l)
     while (cdz_bnf_take(b, "?") || cdz_bnf_take(b, "!")) continue;
     const size_t from = b->pos, n = name_len(b);
     if (!n) return cdz_bnf_wrong(b, from, "expected a rule");
-    l->own = cdz_bnf_rule_named(b, b->text + from, n);
-    if (l->own == UINT32_MAX) return cdz_bnf_no_memory(b);
-    if (b->rules[l->own].defined) return cdz_bnf_wrong(b, from, "a rule of this name stands above");
+    CDZ_TRY(cdz_bnf_rule_begin(b, from, n, &l->own));
     l->in_terminal = is_terminal(b->text + from, n);
     b->pos += n;
     CDZ_TRY(attributes(b));
     skip(b, false);
     if (!cdz_bnf_take(b, ":")) return cdz_bnf_wrong(b, b->pos, "expected : behind a rule's name");
     CDZ_TRY(body(l));
-    define(b, l->own, cdz_bnf_close(b));
+    cdz_bnf_define(b, l->own, cdz_bnf_close(b));
     return CDZ_OK;
 }
 
@@ -591,11 +579,8 @@ static cdz_status read_all(lark_reader *l, uint32_t *start)
     for (skip(b, true); b->pos < b->len && b->net->status == CDZ_OK; skip(b, true))
         CDZ_TRY(statement(l));
     if (b->net->status != CDZ_OK) return CDZ_OK;
-    const uint32_t i = cdz_bnf_rule_named(b, "start", 5);
-    if (i == UINT32_MAX) return cdz_bnf_no_memory(b);
-    if (!b->rules[i].defined) return cdz_err(b->err, CDZ_E_INPUT, "Lark: there is no rule 'start'");
-    CDZ_TRY(cdz_bnf_all_defined(b));
-    uint32_t circle;
+    uint32_t i, circle;
+    CDZ_TRY(cdz_bnf_root(b, "start", &i));
     if (!cdz_ignore_circle(&l->terminals, b->n_rules, &circle)) return cdz_bnf_no_memory(b);
     if (circle != UINT32_MAX)
         return cdz_bnf_wrong(b, (size_t)(b->rules[circle].name - b->text),

@@ -24,6 +24,8 @@ void cdz_net_free(cdz_net *net)
     free(net->edges);
     free(net->rules);
     free(net->suffixes);
+    free(net->plains);
+    free(net->plain_to);
     free(net->first);
     free(net->end_of);
     *net = (cdz_net){0};
@@ -282,8 +284,41 @@ static void put_escapes(cdz_net *net, uint32_t from, uint32_t to, const cdz_char
     if (cdz_charset_has(set, 127)) put_hex(net, zero2, to, 127, 127);
 }
 
+/* Whether one stretch of the set after another covers all plain characters. */
+static bool has_all_plain(const cdz_charset *set)
+{
+    static const cdz_code_span plain[] = {{32, 33}, {35, 91}, {93, 0xD7FF}, {0xE000, CDZ_CODE_MAX}};
+    uint32_t i = 0;
+    for (size_t p = 0; p < sizeof plain / sizeof *plain; p++) {
+        while (i < set->n && set->at[i].hi < plain[p].hi) i++;
+        if (i == set->n || set->at[i].lo > plain[p].lo) return false;
+    }
+    return true;
+}
+
+bool cdz_net_begins_plain(const cdz_net_edge *e)
+{
+    static const uint8_t spans[][2] = {{32, 33}, {35, 91}, {93, 127}, {0xC2, 0xF4}};
+    for (size_t i = 0; e->kind == CDZ_NET_BYTES && i < sizeof spans / sizeof *spans; i++)
+        if (e->lo <= spans[i][1] && e->hi >= spans[i][0]) return true;
+    return false;
+}
+
+static void note_plain(cdz_net *net, uint32_t from, uint32_t to, uint32_t first_edge)
+{
+    cdz_net_plain p = {from, to, 0};
+    for (uint32_t i = first_edge; i < net->n_edges; i++)
+        p.n += net->edges[i].from == from && cdz_net_begins_plain(&net->edges[i]);
+    if (net->status != CDZ_OK) return;
+    if (cdz_grow(&net->plains, &net->plains_cap, (size_t)net->n_plains + 1, sizeof *net->plains))
+        net->plains[net->n_plains++] = p;
+    else
+        no_memory(net);
+}
+
 void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json)
 {
+    const uint32_t first_edge = net->n_edges;
     static const cdz_code_span raw[] = {{32, 33}, {35, 91}, {93, CDZ_CODE_MAX}};
     for (uint32_t i = 0; i < set->n; i++) {
         if (!json) {
@@ -297,6 +332,7 @@ void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset
         }
     }
     if (json) put_escapes(net, from, to, set);
+    if (has_all_plain(set)) note_plain(net, from, to, first_edge);
 }
 
 void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json)

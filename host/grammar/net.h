@@ -47,6 +47,26 @@ typedef struct cdz_net_suffix {
     bool used;
 } cdz_net_suffix;
 
+/* Kinds of characters, each in the one before. */
+typedef enum cdz_net_way {
+    CDZ_WAY_PLAIN, /* those that a JSON string holds as they are: from U+0020 on, but for quote and backslash */
+    CDZ_WAY_SOLID,   /* without spaces and controls */
+    CDZ_WAY_WORD,    /* letters of ASCII and what is not ASCII */
+    CDZ_WAY_LETTERS, /* letters of ASCII */
+    CDZ_WAY_SMALL,   /* small letters of ASCII */
+    CDZ_N_WAYS,
+} cdz_net_way;
+
+/* A set of classes of bytes. */
+typedef struct cdz_net_classes {
+    uint64_t bits[4];
+} cdz_net_classes;
+
+/* All plain characters lead from one node to another, by n edges that leave the first. */
+typedef struct cdz_net_plain {
+    uint32_t from, to, n;
+} cdz_net_plain;
+
 typedef struct cdz_net {
     cdz_net_edge *edges;
     cdz_net_rule *rules;
@@ -54,6 +74,8 @@ typedef struct cdz_net {
     uint32_t n_edges, edges_cap, n_rules, rules_cap, n_tokens, tokens_cap, n_nodes, start_rule;
     cdz_net_suffix *suffixes; /* nodes before the last bytes of characters, which many share */
     uint32_t suffixes_size, n_suffixes;
+    cdz_net_plain *plains;
+    uint32_t n_plains, plains_cap;
     cdz_grammar_limits limits;
     double deadline;
     cdz_status status;
@@ -61,10 +83,16 @@ typedef struct cdz_net {
     /* after cdz_net_finish */
     uint32_t *first; /* edges of a node: first[node] to first[node + 1] */
     uint8_t *end_of; /* whether a node ends its rule */
+    uint32_t *plain_to; /* by node: where all plain characters lead, CDZ_NET_NO_PLAIN, or CDZ_NET_SOME_PLAIN */
     uint8_t class_of[256];
     uint8_t sample[256]; /* a byte of each class */
     uint32_t n_classes;
+    cdz_net_classes begins[CDZ_N_WAYS]; /* with bytes of which characters of a kind begin */
 } cdz_net;
+
+/* No edge of a node takes a plain character; or some do, and not all to one node. */
+#define CDZ_NET_NO_PLAIN   0xFFFFFFFFu
+#define CDZ_NET_SOME_PLAIN 0xFFFFFFFEu
 
 void cdz_net_begin(cdz_net *net, const cdz_grammar_limits *limits);
 void cdz_net_free(cdz_net *net);
@@ -87,6 +115,8 @@ uint32_t cdz_net_token_set(cdz_net *net, cdz_code_span *at, uint32_t n, bool but
 void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json);
 void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json);
 void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *dfa, bool json);
+/* Whether an edge takes a byte with which a plain character begins. */
+bool cdz_net_begins_plain(const cdz_net_edge *e);
 /* min to max of what `body` takes; the rule to call. */
 uint32_t cdz_net_repeat(cdz_net *net, uint32_t body, uint32_t min, uint32_t max);
 

@@ -162,6 +162,40 @@ static void find_classes(cdz_net *net)
     }
 }
 
+/* The classes of the bytes with which characters of a kind begin. */
+static void find_begins(cdz_net *net)
+{
+    for (uint32_t b = 0; b < 256; b++) {
+        const uint32_t class = net->class_of[b];
+        const bool small = b >= 'a' && b <= 'z', letter = small || (b >= 'A' && b <= 'Z');
+        const bool word = letter || (b >= 0xC2 && b <= 0xF4), solid = word || (b > 32 && b < 127);
+        const bool plain = (solid || b == 32 || b == 127) && b != '"' && b != '\\';
+        const bool of[CDZ_N_WAYS] = {plain, solid && plain, word, letter, small};
+        for (int w = 0; w < CDZ_N_WAYS; w++)
+            net->begins[w].bits[class / 64] |= (uint64_t)of[w] << (class % 64);
+    }
+}
+
+/* A node by which all plain characters lead to one other, and none elsewhere, is known for that. */
+static bool find_plain(cdz_net *net)
+{
+    uint32_t *n_plain = calloc((size_t)net->n_nodes + 1, sizeof *n_plain);
+    net->plain_to = malloc(((size_t)net->n_nodes + 1) * sizeof *net->plain_to);
+    const bool fine = n_plain && net->plain_to;
+    for (uint32_t i = 0; fine && i < net->n_nodes; i++) net->plain_to[i] = CDZ_NET_NO_PLAIN;
+    for (uint32_t i = 0; fine && i < net->n_edges; i++) {
+        if (!cdz_net_begins_plain(&net->edges[i])) continue;
+        n_plain[net->edges[i].from]++;
+        net->plain_to[net->edges[i].from] = CDZ_NET_SOME_PLAIN;
+    }
+    for (uint32_t i = 0; fine && i < net->n_plains; i++) {
+        const cdz_net_plain *p = &net->plains[i];
+        if (n_plain[p->from] == p->n) net->plain_to[p->from] = p->to;
+    }
+    free(n_plain);
+    return fine;
+}
+
 static cdz_status finish(cdz_net *net, finish_work *w, cdz_error *err)
 {
     if (!finish_begin(net, w)) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
@@ -171,9 +205,11 @@ static cdz_status finish(cdz_net *net, finish_work *w, cdz_error *err)
     if (!keep_live(net, w->live) || !find_nullable(net, w))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
     net->end_of = calloc((size_t)net->n_nodes + 1, 1);
-    if (!net->end_of) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    if (!net->end_of || !find_plain(net))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
     for (uint32_t i = 0; i < net->n_rules; i++) net->end_of[net->rules[i].end] = 1;
     find_classes(net);
+    find_begins(net);
     return CDZ_OK;
 }
 
@@ -185,7 +221,9 @@ cdz_status cdz_net_finish(cdz_net *net, uint32_t start_rule, cdz_error *err)
     const cdz_status st = finish(net, &w, err);
     finish_free(&w);
     free(net->suffixes);
+    free(net->plains);
     net->suffixes = NULL;
+    net->plains = NULL;
     net->suffixes_size = 0;
     return st;
 }

@@ -357,6 +357,7 @@ static bool add_row(cdz_grammar_states *s, uint32_t config)
     }
     uint32_t *row = s->rows + (size_t)s->n_rows * n;
     const cdz_net_config c = s->configs[config];
+    cdz_net_classes *takes = &s->configs[config].takes;
     memset(row, 0, n * sizeof *row);
     for (uint32_t i = 0; i < c.n_live; i++) {
         const uint32_t node = s->items[c.live + i].node;
@@ -365,6 +366,7 @@ static bool add_row(cdz_grammar_states *s, uint32_t config)
             if (e->kind != CDZ_NET_BYTES) continue;
             const uint32_t lo = s->net->class_of[e->lo], hi = s->net->class_of[e->hi];
             memset(row + lo, 0xFF, (hi - lo + 1) * sizeof *row);
+            for (uint32_t b = lo; b <= hi; b++) takes->bits[b / 64] |= (uint64_t)1 << (b % 64);
         }
     }
     s->configs[config].next = ++s->n_rows;
@@ -377,6 +379,11 @@ const uint32_t *cdz_grammar_states_new_row(cdz_grammar_states *s, uint32_t confi
     return s->rows + (size_t)(s->configs[config].next - 1) * s->net->n_classes;
 }
 
+const cdz_net_classes *cdz_grammar_states_takes(cdz_grammar_states *s, uint32_t config)
+{
+    return cdz_grammar_states_row(s, config) ? &s->configs[config].takes : NULL;
+}
+
 uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t byte)
 {
     const uint32_t n = s->net->n_classes, class = s->net->class_of[byte];
@@ -386,95 +393,6 @@ uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t
     const uint32_t to = step(s, config, byte);
     if (s->status == CDZ_OK) s->rows[at] = to;
     return s->status == CDZ_OK ? to : 0;
-}
-
-/* --- plain characters -------------------------------------------------------------------------------------- */
-
-/* Whether all bytes of a range lead from one configuration to another. */
-static bool all_to(cdz_grammar_states *s, uint32_t config, uint32_t lo, uint32_t hi, uint32_t to)
-{
-    for (uint32_t b = lo; b <= hi; b++)
-        if (cdz_grammar_states_next(s, config, (uint8_t)b) != to) return false;
-    return true;
-}
-
-/* The same for bytes lo to hi with `more` bytes that continue a character behind each. What comes to the same configuration
- * as the byte before it is not looked at again. */
-static bool all_through(cdz_grammar_states *s, uint32_t config, uint32_t lo, uint32_t hi,
-                        uint32_t more, uint32_t to)
-{
-    uint32_t last = CDZ_STATE_UNKNOWN;
-    for (uint32_t b = lo; b <= hi; b++) {
-        const uint32_t next = cdz_grammar_states_next(s, config, (uint8_t)b);
-        if (next == last) continue;
-        last = next;
-        if (more == 1 ? !all_to(s, next, 0x80, 0xBF, to)
-                      : !all_through(s, next, 0x80, 0xBF, more - 1, to)) /* at most three deep */
-            return false;
-    }
-    return true;
-}
-
-static bool all_plain(cdz_grammar_states *s, uint32_t c, uint32_t to)
-{
-    static const struct {
-        uint8_t lead, last, lo, hi, more; /* leads, what may follow them, and how many bytes then */
-    } longer[] = {{0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1},
-                  {0xED, 0xED, 0x80, 0x9F, 1}, {0xEE, 0xEF, 0x80, 0xBF, 1},
-                  {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2},
-                  {0xF4, 0xF4, 0x80, 0x8F, 2}};
-    if (!all_to(s, c, 'a', 'z', to) || !all_to(s, c, ' ', '!', to) || !all_to(s, c, '#', '[', to) ||
-        !all_to(s, c, ']', 0x7F, to) || !all_through(s, c, 0xC2, 0xDF, 1, to))
-        return false;
-    for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
-        uint32_t last = CDZ_STATE_UNKNOWN;
-        for (uint32_t lead = longer[i].lead; lead <= longer[i].last; lead++) {
-            const uint32_t next = cdz_grammar_states_next(s, c, (uint8_t)lead);
-            if (next != last &&
-                !all_through(s, next, longer[i].lo, longer[i].hi, longer[i].more, to))
-                return false;
-            last = next;
-        }
-    }
-    return true;
-}
-
-/* What is kept of such a question: + 2; 0: nothing yet, 1: not one place. */
-static bool one_way(uint32_t known, uint32_t *to)
-{
-    *to = known - 2;
-    return known > 1;
-}
-
-bool cdz_grammar_states_plain(cdz_grammar_states *s, uint32_t config, uint32_t *to)
-{
-    if (!s->configs[config].plain) {
-        const uint32_t next = cdz_grammar_states_next(s, config, 'a');
-        const bool plain = all_plain(s, config, next);
-        s->configs[config].plain = plain ? next + 2 : 1;
-    }
-    return one_way(s->configs[config].plain, to);
-}
-
-bool cdz_grammar_states_small(cdz_grammar_states *s, uint32_t config, uint32_t *to)
-{
-    if (!s->configs[config].small) {
-        const uint32_t next = cdz_grammar_states_next(s, config, 'a');
-        const bool same = all_to(s, config, 'b', 'z', next);
-        s->configs[config].small = same ? next + 2 : 1;
-    }
-    return one_way(s->configs[config].small, to);
-}
-
-bool cdz_grammar_states_letters(cdz_grammar_states *s, uint32_t config, uint32_t *to)
-{
-    if (!s->configs[config].letters) {
-        uint32_t next;
-        const bool same =
-            cdz_grammar_states_small(s, config, &next) && all_to(s, config, 'A', 'Z', next);
-        s->configs[config].letters = same ? next + 2 : 1;
-    }
-    return one_way(s->configs[config].letters, to);
 }
 
 bool cdz_grammar_states_accepts(cdz_grammar_states *s, uint32_t config)

@@ -25,10 +25,10 @@ typedef struct cdz_net_config {
     uint32_t live, n_live;   /* with what they reach by nothing: those that take bytes or tokens */
     uint32_t callers, n_callers; /* who waits in it for a rule's end */
     uint32_t next;               /* row of transitions + 1 in states->rows; 0: none yet */
-    uint32_t plain; /* what cdz_grammar_states_plain found, + 2; 0: nothing yet, 1: not one place */
-    uint32_t letters, small; /* the same of the letters of ASCII, and of the small ones */
-    bool accepts, tokens;    /* tokens: some live item takes a token by its number */
-    bool closed;             /* live, callers and the two above are known */
+    uint32_t ways[CDZ_N_WAYS]; /* what cdz_grammar_states_way found, + 2; 0: nothing yet, 1: not one place */
+    bool accepts, tokens;  /* tokens: some live item takes a token by its number */
+    bool closed;           /* live, callers and the two above are known */
+    cdz_net_classes takes; /* classes of bytes that may come; known with next */
 } cdz_net_config;
 
 typedef struct cdz_grammar_states {
@@ -65,12 +65,14 @@ static inline const uint32_t *cdz_grammar_states_row(cdz_grammar_states *states,
     if (!row) return cdz_grammar_states_new_row(states, config);
     return states->rows + (size_t)(row - 1) * states->net->n_classes;
 }
-/* Whether all plain characters, those that a JSON string holds as they are (from U+0020 on, but for quote and backslash),
- * lead to one configuration (*to; 0: none may come). */
-bool cdz_grammar_states_plain(cdz_grammar_states *states, uint32_t config, uint32_t *to);
-/* The same of the letters of ASCII, and of the small ones. */
-bool cdz_grammar_states_letters(cdz_grammar_states *states, uint32_t config, uint32_t *to);
-bool cdz_grammar_states_small(cdz_grammar_states *states, uint32_t config, uint32_t *to);
+/* The classes of bytes that may come; NULL: the configuration is dead, or there is trouble. Lives as a row does. */
+const cdz_net_classes *cdz_grammar_states_takes(cdz_grammar_states *states, uint32_t config);
+/* Whether all characters of a kind lead to one configuration (*to; 0: none may come). */
+bool cdz_grammar_states_way(cdz_grammar_states *states, uint32_t config, cdz_net_way way,
+                            uint32_t *to);
+/* How many more characters than one a loop takes that a plain character has led into config from before; UINT32_MAX: any
+ * number. 0: it is not seen to be a loop. */
+uint32_t cdz_grammar_states_rounds(cdz_grammar_states *states, uint32_t before, uint32_t config);
 bool cdz_grammar_states_accepts(cdz_grammar_states *states, uint32_t config);
 /* After a token by its number, together with what `bytes` led to (0: nothing). */
 uint32_t cdz_grammar_states_token(cdz_grammar_states *states, uint32_t config, uint32_t id,

@@ -1,5 +1,8 @@
 /* store.c - constraints by their text: a list in the order of use, which is short, and bytes counted when they are given
- * back. Compiling holds no lock: whoever comes second with the same text finds the first one's. */
+ * back. Compiling holds no lock: whoever comes second with the same text finds the first one's.
+ *
+ * Invariant (check_list): the list is the same from both ends, its bytes are the store's, and beyond the limit it has only
+ * what somebody holds. Thread: any, under the store's lock; of one grammar, under its own. */
 #include "grammar/store.h"
 
 #include <stdatomic.h>
@@ -77,6 +80,46 @@ static void make_fit(cdz_grammar_store *s)
     }
 }
 
+#ifdef CDZ_CHECKED
+
+static void check_list(const cdz_grammar_store *s)
+{
+    uint64_t bytes = 0, held = 0, n_free = 0;
+    const cdz_constraint *newer = NULL;
+    for (const cdz_constraint *c = s->newest; c; c = c->older) {
+        cdz_assert(c->store == s && c->listed && c->newer == newer);
+        bytes += c->bytes;
+        held += c->holders;
+        n_free += !c->holders;
+        newer = c;
+    }
+    cdz_assert(newer == s->oldest && bytes == s->bytes && held <= s->held);
+    cdz_assert(bytes <= s->options.max_bytes || n_free == 0);
+}
+
+void cdz_constraint_check(const cdz_constraint *constraint)
+{
+    cdz_grammar_store *s = constraint->store;
+    cdz_mutex_lock(&s->lock);
+    cdz_assert(constraint->holders > 0);
+    check_list(s);
+    cdz_mutex_unlock(&s->lock);
+}
+
+#else
+
+static void check_list(const cdz_grammar_store *s)
+{
+    (void)s;
+}
+
+void cdz_constraint_check(const cdz_constraint *constraint)
+{
+    (void)constraint;
+}
+
+#endif
+
 /* --- life ----------------------------------------------------------------------------------------------- */
 
 cdz_grammar_store *cdz_grammar_store_new(const cdz_tokenizer *tok,
@@ -133,6 +176,7 @@ void cdz_grammar_store_limit(cdz_grammar_store *store, uint64_t max_bytes)
     cdz_mutex_lock(&store->lock);
     store->options.max_bytes = max_bytes;
     make_fit(store);
+    check_list(store);
     cdz_mutex_unlock(&store->lock);
 }
 
@@ -264,6 +308,7 @@ static cdz_constraint *settle(cdz_grammar_store *s, cdz_constraint *made)
         s->held++;
         make_fit(s);
     }
+    check_list(s);
     cdz_mutex_unlock(&s->lock);
     if (c) destroy(made);
     return c ? c : made;
@@ -298,6 +343,7 @@ cdz_status cdz_constraint_get(cdz_grammar_store *store, const cdz_grammar_source
     cdz_mutex_lock(&store->lock);
     cdz_status st = need_vocab(store, err);
     if (st == CDZ_OK) *out = find(store, source->kind, &key);
+    check_list(store);
     cdz_mutex_unlock(&store->lock);
     if (st == CDZ_OK && !*out) st = compile(store, source, &key, out, err);
     cdz_buf_free(&key);
@@ -307,6 +353,7 @@ cdz_status cdz_constraint_get(cdz_grammar_store *store, const cdz_grammar_source
 void cdz_constraint_hold(cdz_constraint *constraint)
 {
     cdz_mutex_lock(&constraint->store->lock);
+    cdz_assert(constraint->holders > 0);
     constraint->holders++;
     constraint->store->held++;
     cdz_mutex_unlock(&constraint->store->lock);
@@ -320,12 +367,14 @@ void cdz_constraint_release(cdz_constraint *constraint)
     const uint64_t bytes = cdz_grammar_bytes(constraint->grammar);
     cdz_mutex_unlock(&constraint->lock);
     cdz_mutex_lock(&s->lock);
+    cdz_assert(constraint->holders > 0);
     if (constraint->listed) s->bytes += bytes - constraint->bytes;
     constraint->bytes = bytes;
     const bool last = --constraint->holders == 0 && !constraint->listed;
     const bool store_too = --s->held == 0 && s->closed;
     if (last) destroy(constraint);
     make_fit(s);
+    check_list(s);
     cdz_mutex_unlock(&s->lock);
     if (store_too) destroy_store(s);
 }

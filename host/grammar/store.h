@@ -41,6 +41,9 @@ void cdz_constraint_release(cdz_constraint *constraint); /* NULL is fine */
 uint64_t cdz_grammar_store_bytes(cdz_grammar_store *store);
 void cdz_grammar_store_limit(cdz_grammar_store *store, uint64_t max_bytes);
 
+/* Checked builds: what the store that it is of promises of its list. */
+void cdz_constraint_check(const cdz_constraint *constraint);
+
 /* As in ext/grammar.h. */
 uint32_t cdz_constraint_start(cdz_constraint *constraint);
 cdz_status cdz_constraint_feed(cdz_constraint *constraint, const char *bytes, size_t n,

@@ -1,59 +1,11 @@
-/* vocab.c - the tokens as a trie over their bytes, and masks by walking it. */
+/* vocab.c - the tokens of a vocabulary sorted into parts, as tries over their bytes and masks by their characters. */
+#include "grammar/vocab.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "grammar/grammar.h"
 #include "grammar/grow.h"
-#include "grammar/states.h"
-
-typedef struct cdz_vocab_node {
-    uint32_t child, n_children; /* nodes of the bytes that may follow, side by side */
-    uint32_t ids, n_ids;        /* tokens that end here */
-    uint32_t ids_past;          /* behind those and the ones below */
-} cdz_vocab_node;
-
-/* A trie of some of the tokens. The bytes of brothers, which a walk looks at, lie side by side, and what lies below them
- * behind them. */
-typedef struct cdz_vocab_trie {
-    cdz_vocab_node *nodes; /* the first n_roots are those of first bytes */
-    uint8_t *bytes;        /* of the nodes */
-    uint32_t n_nodes, cap, bytes_cap, n_roots;
-    uint32_t *ids; /* of the tokens in order of their bytes */
-    uint32_t n_ids;
-} cdz_vocab_trie;
-
-/* Where a walk is among brothers, and the state before them. */
-typedef struct cdz_vocab_level {
-    uint32_t at, end, state;
-} cdz_vocab_level;
-
-enum {
-    PLAIN_CHARS = 24,    /* tokens of more characters are walked */
-    WORTH_KEEPING = 300, /* nodes looked at for a mask that is kept */
-};
-
-/* Parts of the vocabulary, each a trie. A token is in the last that takes it; those of letters are in the masks of the plain. */
-enum part {
-    REST,
-    PLAIN,        /* whole characters that JSON strings hold as they are */
-    LETTERS,      /* of ASCII */
-    SPACED,       /* a space and letters */
-    SMALL,        /* small letters of ASCII alone */
-    SPACED_SMALL, /* a space and these */
-    BLANK,        /* JSON's whitespace */
-    N_PARTS,
-};
-
-struct cdz_grammar_vocab {
-    char *bytes;
-    uint32_t *begin; /* of a token's bytes; n_ids + 1 of them */
-    uint32_t n_ids, n_words, depth;
-    cdz_vocab_trie tries[N_PARTS];
-    uint64_t *masks[N_PARTS]; /* tokens of at most 0, 1, 2, ... characters, n_words of each; NULL: the part has none */
-    int32_t *ends;
-    uint32_t n_ends;
-};
 
 #define TOKEN_MAX_BYTES 4096u /* a longer one is never allowed */
 
@@ -62,6 +14,17 @@ static void trie_free(cdz_vocab_trie *t)
     free(t->nodes);
     free(t->bytes);
     free(t->ids);
+    free(t->chars);
+}
+
+static void tails_free(cdz_vocab_tails *tails)
+{
+    trie_free(&tails->quotes);
+    trie_free(&tails->others);
+    for (int i = 0; i <= CDZ_VOCAB_CHARS; i++) trie_free(&tails->after[i]);
+    trie_free(&tails->odd);
+    trie_free(&tails->longs);
+    free(tails->long_chars);
 }
 
 void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
@@ -69,10 +32,13 @@ void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
     if (!vocab) return;
     free(vocab->bytes);
     free(vocab->begin);
-    for (int i = 0; i < N_PARTS; i++) {
+    for (int i = 0; i < CDZ_N_PARTS; i++) {
         trie_free(&vocab->tries[i]);
         free(vocab->masks[i]);
     }
+    tails_free(&vocab->tails);
+    for (int i = 0; i <= CDZ_VOCAB_CHARS; i++) trie_free(&vocab->letters.after[i]);
+    trie_free(&vocab->letters.odd);
     free(vocab->ends);
     free(vocab);
 }
@@ -82,11 +48,37 @@ uint32_t cdz_grammar_vocab_size(const cdz_grammar_vocab *vocab)
     return vocab->n_ids;
 }
 
+/* --- kinds of characters --------------------------------------------------------------------------------- */
+
+typedef struct span {
+    uint32_t lo, hi;
+} span;
+
+/* As ways.c: what is not ASCII and not a control is solid, but for Unicode's spaces. */
+static bool is_space(uint32_t code)
+{
+    static const span spaces[] = {{0x80, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                                  {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                                  {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+        if (code >= spaces[i].lo && code <= spaces[i].hi) return true;
+    return false;
+}
+
+static cdz_net_way way_of(uint32_t code)
+{
+    if (code >= 'a' && code <= 'z') return CDZ_WAY_SMALL;
+    if (code >= 'A' && code <= 'Z') return CDZ_WAY_LETTERS;
+    if (code >= 0x80) return is_space(code) ? CDZ_WAY_PLAIN : CDZ_WAY_WORD;
+    return code == ' ' || code == 0x7F ? CDZ_WAY_PLAIN : CDZ_WAY_SOLID;
+}
+
 /* --- the trie --------------------------------------------------------------------------------------------- */
 
 typedef struct sorted_token {
     const char *bytes;
     uint32_t len, id;
+    uint8_t chars; /* plain characters cut off before the bytes */
 } sorted_token;
 
 static int by_bytes(const void *a, const void *b)
@@ -153,34 +145,87 @@ static bool plant_below(cdz_vocab_trie *t, const sorted_token *tokens, open_node
     return true;
 }
 
+/* What lies below each node; children stand behind their parents. */
+static void find_below(cdz_vocab_trie *t)
+{
+    for (uint32_t i = t->n_nodes; i-- > 0;) {
+        cdz_vocab_node *node = &t->nodes[i];
+        uint32_t below = CDZ_WAY_SMALL;
+        bool ascii = true;
+        for (uint32_t c = node->child; c < node->child + node->n_children; c++) {
+            const cdz_vocab_node *child = &t->nodes[c];
+            const uint8_t byte = t->bytes[c];
+            ascii &= byte >= 32 && byte < 0x80 && byte != '"' && byte != '\\' &&
+                     child->below < CDZ_N_WAYS;
+            if (way_of(byte) < below) below = way_of(byte);
+            if (child->below < below) below = child->below;
+            if (child->height >= node->height) node->height = (uint16_t)(child->height + 1);
+        }
+        node->below = (uint16_t)(ascii ? below : CDZ_N_WAYS);
+    }
+}
+
 /* The trie of sorted tokens. */
 static bool plant(cdz_grammar_vocab *v, cdz_vocab_trie *t, const sorted_token *tokens, uint32_t n)
 {
     open_nodes open = {0};
     t->ids = malloc(((size_t)n + 1) * sizeof *t->ids);
-    if (!t->ids || !add_brothers(t, tokens, 0, n, 0)) return false;
-    for (uint32_t i = 0; i < n; i++) t->ids[i] = tokens[i].id;
+    t->chars = malloc((size_t)n + 1);
+    if (!t->ids || !t->chars || !add_brothers(t, tokens, 0, n, 0)) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        t->ids[i] = tokens[i].id;
+        t->chars[i] = tokens[i].chars;
+    }
     t->n_ids = n;
     t->n_roots = t->n_nodes;
+    for (uint32_t b = 0, root = 0; b <= 256; b++) {
+        while (root < t->n_roots && t->bytes[root] < b) root++;
+        t->root_of[b] = (uint16_t)root;
+    }
     const bool fine =
         push_brothers(&open, 0, t->n_roots, 1) && plant_below(t, tokens, &open, &v->depth);
     free(open.at);
+    if (fine) find_below(t);
     return fine;
 }
 
-/* The characters of a token that is plain; 0: it is not, or has too many. */
-static uint32_t plain_chars(const sorted_token *t)
+/* How a token begins. */
+typedef struct token_look {
+    uint32_t chars, len;     /* plain characters, and their bytes */
+    bool spaced;             /* the first is a space */
+    cdz_net_way way, behind; /* the kind of all those, and of all but the first; narrowest */
+} token_look;
+
+static token_look look_at(const sorted_token *t)
 {
-    for (uint32_t i = 0; i < t->len; i++)
-        if ((uint8_t)t->bytes[i] < 32 || t->bytes[i] == '"' || t->bytes[i] == '\\') return 0;
-    if (!cdz_utf8_valid(t->bytes, t->len)) return 0;
-    const size_t n = cdz_utf8_count(t->bytes, t->len);
-    return n <= PLAIN_CHARS ? (uint32_t)n : 0;
+    token_look look = {.way = CDZ_WAY_SMALL, .behind = CDZ_WAY_SMALL};
+    while (look.len < t->len) {
+        const uint8_t byte = (uint8_t)t->bytes[look.len];
+        uint32_t code = byte;
+        size_t n = 1;
+        if (byte < 32 || byte == '"' || byte == '\\') break;
+        if (byte >= 0x80) n = cdz_utf8_decode(t->bytes + look.len, t->len - look.len, &code);
+        if (!n) break;
+        const cdz_net_way way = way_of(code);
+        if (way < look.way) look.way = way;
+        if (look.chars && way < look.behind) look.behind = way;
+        if (!look.chars) look.spaced = byte == ' ';
+        look.len += (uint32_t)n;
+        look.chars++;
+    }
+    return look;
 }
 
-static void set_bit(uint64_t *mask, uint32_t id)
+/* Bytes with which a character begins that is not whole yet. */
+static bool is_cut_short(const char *text, uint32_t n)
 {
-    mask[id / 64] |= (uint64_t)1 << (id % 64);
+    const uint8_t *b = (const uint8_t *)text;
+    if (b[0] < 0xC2 || b[0] > 0xF4) return false;
+    if (n >= (b[0] < 0xE0 ? 2u : b[0] < 0xF0 ? 3u : 4u)) return false;
+    const uint8_t lo = b[0] == 0xE0 ? 0xA0 : b[0] == 0xF0 ? 0x90 : 0x80;
+    const uint8_t hi = b[0] == 0xED ? 0x9F : b[0] == 0xF4 ? 0x8F : 0xBF;
+    if (n > 1 && (b[1] < lo || b[1] > hi)) return false;
+    return n < 3 || (b[2] & 0xC0) == 0x80;
 }
 
 static bool is_blank(const sorted_token *t)
@@ -190,82 +235,158 @@ static bool is_blank(const sorted_token *t)
     return true;
 }
 
-/* Letters, which are small ones with `bits` set in each byte. */
-static bool is_letters(const char *bytes, uint32_t n, int bits)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if ((bytes[i] | bits) < 'a' || (bytes[i] | bits) > 'z') return false;
-    return n > 0;
-}
+/* --- parts ------------------------------------------------------------------------------------------------- */
 
-static enum part part_of(const sorted_token *t, uint32_t chars)
-{
-    if (is_blank(t)) return BLANK;
-    if (!chars) return REST;
-    const uint32_t space = t->bytes[0] == ' ';
-    if (is_letters(t->bytes + space, t->len - space, 0)) return space ? SPACED_SMALL : SMALL;
-    if (is_letters(t->bytes + space, t->len - space, 32)) return space ? SPACED : LETTERS;
-    return PLAIN;
-}
+typedef struct token_list {
+    sorted_token *at;
+    uint32_t n, cap;
+} token_list;
 
-static bool is_spaced(enum part part)
+static bool push_token(token_list *list, sorted_token t, uint32_t from, uint32_t chars)
 {
-    return part == SPACED || part == SPACED_SMALL;
-}
-
-/* In the masks of a part for `chars` characters and more. */
-static void set_from(cdz_grammar_vocab *v, enum part part, uint32_t chars, uint32_t id)
-{
-    for (uint32_t k = chars; k <= PLAIN_CHARS; k++)
-        set_bit(v->masks[part] + (size_t)k * v->n_words, id);
+    if (!cdz_grow(&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at)) return false;
+    list->at[list->n++] = (sorted_token){t.bytes + from, t.len - from, t.id, (uint8_t)chars};
+    return true;
 }
 
 static bool masks_new(cdz_grammar_vocab *v)
 {
     bool fine = true;
-    for (int i = PLAIN; i < BLANK; i++) {
-        v->masks[i] = calloc((size_t)(PLAIN_CHARS + 1) * (v->n_words + 1), sizeof **v->masks);
+    for (int i = CDZ_PART_PLAIN; i < CDZ_PART_BLANK; i++) {
+        v->masks[i] = calloc((size_t)(CDZ_VOCAB_CHARS + 1) * (v->n_words + 1), sizeof **v->masks);
         fine &= v->masks[i] != NULL;
     }
     return fine;
 }
 
-/* Cuts the sorted tokens into parts, all still sorted. */
+static void mark(cdz_grammar_vocab *v, uint32_t part, uint32_t chars, uint32_t id)
+{
+    cdz_vocab_set(v->masks[part] + (size_t)chars * v->n_words, id);
+}
+
+/* What has so many characters at most is among what may have one more. */
+static void sum_up(cdz_grammar_vocab *v)
+{
+    for (int i = CDZ_PART_PLAIN; i < CDZ_PART_BLANK; i++)
+        for (size_t w = v->n_words; w < (size_t)(CDZ_VOCAB_CHARS + 1) * v->n_words; w++)
+            v->masks[i][w] |= v->masks[i][w - v->n_words];
+}
+
+/* A token of plain characters alone: into the masks of its kinds. Returns its part. */
+static uint32_t mark_plain(cdz_grammar_vocab *v, const sorted_token *t, const token_look *look)
+{
+    mark(v, CDZ_PART_PLAIN, look->chars, t->id);
+    if (look->spaced && look->chars > 1 && look->behind > CDZ_WAY_PLAIN) {
+        for (uint32_t w = CDZ_WAY_SOLID; w <= look->behind; w++)
+            mark(v, CDZ_PART_SPACED + w - CDZ_WAY_SOLID, look->chars - 1, t->id);
+        return CDZ_PART_SPACED + look->behind - CDZ_WAY_SOLID;
+    }
+    for (uint32_t w = CDZ_WAY_SOLID; w <= look->way; w++)
+        mark(v, CDZ_PART_PLAIN + w, look->chars, t->id);
+    return CDZ_PART_PLAIN + look->way;
+}
+
+/* The lists of tails. */
+enum {
+    QUOTES,
+    OTHERS,
+    ODD,
+    LONGS,
+    LETTERS_ODD,
+    LETTERS,
+    AFTER = LETTERS + CDZ_VOCAB_CHARS + 1,
+    N_TAILS = AFTER + CDZ_VOCAB_CHARS + 1
+};
+
+static bool push_tail(cdz_grammar_vocab *v, token_list *tails, const sorted_token *t,
+                      const token_look *look)
+{
+    const uint8_t byte = look->len < t->len ? (uint8_t)t->bytes[look->len] : 0;
+    const bool few = look->chars <= CDZ_VOCAB_CHARS;
+    if (look->len == t->len) return few || push_token(&tails[LONGS], *t, 0, 0);
+    if (byte >= 0x80 && look->chars < CDZ_VOCAB_CHARS &&
+        is_cut_short(t->bytes + look->len, t->len - look->len)) {
+        mark(v, CDZ_PART_PLAIN, look->chars + 1, t->id);
+        return true;
+    }
+    if (byte >= 0x80 || !few) return push_token(&tails[ODD], *t, 0, 0);
+    if (byte == '"') return push_token(&tails[QUOTES], *t, look->len, look->chars);
+    return push_token(&tails[OTHERS], *t, look->len, look->chars) &&
+           push_token(&tails[AFTER + look->chars], *t, look->len, look->chars);
+}
+
+static bool push_letters(token_list *tails, const sorted_token *t)
+{
+    uint32_t n = 0;
+    while (n < t->len && way_of((uint8_t)t->bytes[n]) >= CDZ_WAY_LETTERS) n++;
+    if (n > CDZ_VOCAB_CHARS) return push_token(&tails[LETTERS_ODD], *t, 0, 0);
+    return push_token(&tails[LETTERS + n], *t, n, 0);
+}
+
+static bool sort_token(cdz_grammar_vocab *v, token_list *parts, token_list *tails,
+                       const sorted_token *t)
+{
+    const token_look look = look_at(t);
+    uint32_t part = CDZ_PART_REST;
+    if (look.len == t->len && look.chars <= CDZ_VOCAB_CHARS) part = mark_plain(v, t, &look);
+    if (is_blank(t)) part = CDZ_PART_BLANK;
+    const bool spaced = part >= CDZ_PART_SPACED && part < CDZ_PART_BLANK;
+    if (part < CDZ_PART_LETTERS && !push_letters(tails, t)) return false;
+    return push_token(&parts[part], *t, spaced, 0) && push_tail(v, tails, t, &look);
+}
+
+static bool plant_list(cdz_grammar_vocab *v, cdz_vocab_trie *trie, token_list *list, bool cut)
+{
+    if (cut && list->n) qsort(list->at, list->n, sizeof *list->at, by_bytes);
+    const bool fine = plant(v, trie, list->at, list->n);
+    free(list->at);
+    *list = (token_list){0};
+    return fine;
+}
+
+static bool count_longs(cdz_grammar_vocab *v)
+{
+    cdz_vocab_tails *tails = &v->tails;
+    tails->long_chars = malloc(((size_t)tails->longs.n_ids + 1) * sizeof *tails->long_chars);
+    for (uint32_t i = 0; tails->long_chars && i < tails->longs.n_ids; i++) {
+        const uint32_t id = tails->longs.ids[i], from = v->begin[id];
+        tails->long_chars[i] = (uint32_t)cdz_utf8_count(v->bytes + from, v->begin[id + 1] - from);
+    }
+    return tails->long_chars != NULL;
+}
+
+/* Cuts the sorted tokens into parts. */
 static bool cut(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
 {
-    sorted_token *parts[N_PARTS];
-    uint32_t lens[N_PARTS] = {0};
+    token_list parts[CDZ_N_PARTS] = {0}, tails[N_TAILS] = {0};
     bool fine = masks_new(v);
-    for (int i = 0; i < N_PARTS; i++) {
-        parts[i] = malloc(((size_t)n + 1) * sizeof **parts);
-        fine &= parts[i] != NULL;
+    for (uint32_t i = 0; fine && i < n; i++) fine = sort_token(v, parts, tails, &tokens[i]);
+    if (fine) sum_up(v);
+    for (int i = 0; i < CDZ_N_PARTS; i++) fine &= plant_list(v, &v->tries[i], &parts[i], false);
+    fine &= plant_list(v, &v->tails.quotes, &tails[QUOTES], true);
+    fine &= plant_list(v, &v->tails.others, &tails[OTHERS], true);
+    fine &= plant_list(v, &v->tails.odd, &tails[ODD], false);
+    fine &= plant_list(v, &v->tails.longs, &tails[LONGS], false);
+    fine &= plant_list(v, &v->letters.odd, &tails[LETTERS_ODD], false);
+    for (int i = 0; i <= CDZ_VOCAB_CHARS; i++) {
+        fine &= plant_list(v, &v->tails.after[i], &tails[AFTER + i], true);
+        fine &= plant_list(v, &v->letters.after[i], &tails[LETTERS + i], i > 0);
     }
-    for (uint32_t i = 0; fine && i < n; i++) {
-        const uint32_t chars = plain_chars(&tokens[i]);
-        const enum part part = part_of(&tokens[i], chars);
-        parts[part][lens[part]++] = tokens[i];
-        if (chars) set_from(v, PLAIN, chars, tokens[i].id);
-        if (part > PLAIN && part < BLANK) set_from(v, part, chars - is_spaced(part), tokens[i].id);
-    }
-    for (int i = 0; i < N_PARTS; i++) {
-        fine = fine && plant(v, &v->tries[i], parts[i], lens[i]);
-        free(parts[i]);
-    }
-    return fine;
+    return fine && count_longs(v);
 }
 
 static bool build(cdz_grammar_vocab *v)
 {
-    sorted_token *tokens = malloc(((size_t)v->n_ids + 1) * sizeof *tokens);
-    uint32_t n = 0;
-    for (uint32_t id = 0; tokens && id < v->n_ids; id++) {
+    token_list tokens = {0};
+    bool fine = true;
+    for (uint32_t id = 0; fine && id < v->n_ids; id++) {
         const uint32_t len = v->begin[id + 1] - v->begin[id];
-        if (len && len <= TOKEN_MAX_BYTES)
-            tokens[n++] = (sorted_token){v->bytes + v->begin[id], len, id};
+        const sorted_token t = {v->bytes + v->begin[id], len, id, 0};
+        if (len && len <= TOKEN_MAX_BYTES) fine = push_token(&tokens, t, 0, 0);
     }
-    if (tokens) qsort(tokens, n, sizeof *tokens, by_bytes);
-    const bool fine = tokens && cut(v, tokens, n);
-    free(tokens);
+    if (fine && tokens.n) qsort(tokens.at, tokens.n, sizeof *tokens.at, by_bytes);
+    fine = fine && cut(v, tokens.at, tokens.n);
+    free(tokens.at);
     return fine;
 }
 
@@ -328,8 +449,6 @@ cdz_status cdz_grammar_vocab_new(const cdz_tokenizer *tok, const int32_t *ends, 
     return st;
 }
 
-/* --- tokens ------------------------------------------------------------------------------------------------- */
-
 uint32_t cdz_grammar_feed_token(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
                                 int32_t id)
 {
@@ -338,212 +457,4 @@ uint32_t cdz_grammar_feed_token(cdz_grammar *g, const cdz_grammar_vocab *v, uint
     const uint32_t from = v->begin[id], len = v->begin[id + 1] - from;
     if (len) to = cdz_grammar_feed(g, state, v->bytes + from, len);
     return cdz_grammar_states_token(&g->states, state, (uint32_t)id, to);
-}
-
-/* --- masks -------------------------------------------------------------------------------------------------- */
-
-typedef struct cdz_grammar_masks {
-    const cdz_grammar_vocab *vocab;
-    uint64_t *bits; /* n_words of each, n of them */
-    uint32_t *of;   /* by state: mask + 1 */
-    uint32_t of_cap, n, cap;
-    cdz_vocab_level *path; /* by depth */
-    uint64_t *scratch;     /* the mask computed last */
-} cdz_grammar_masks;
-
-void cdz_grammar_masks_free(cdz_grammar_masks *m)
-{
-    if (!m) return;
-    free(m->bits);
-    free(m->of);
-    free(m->path);
-    free(m->scratch);
-    free(m);
-}
-
-uint64_t cdz_grammar_masks_bytes(const cdz_grammar_masks *m)
-{
-    if (!m) return 0;
-    return sizeof *m + ((uint64_t)m->cap + 1) * m->vocab->n_words * sizeof *m->bits +
-           (uint64_t)m->of_cap * sizeof *m->of;
-}
-
-static void take_ids(const cdz_vocab_trie *t, uint32_t from, uint32_t past, uint64_t *mask)
-{
-    for (uint32_t k = from; k < past; k++) set_bit(mask, t->ids[k]);
-}
-
-/* The next brother that may come, whose state goes to *to; false: there is none. */
-static bool next_brother(cdz_grammar_states *s, const cdz_vocab_trie *t, cdz_vocab_level *l,
-                         uint32_t *to)
-{
-    const uint32_t *row = cdz_grammar_states_row(s, l->state);
-    for (; row && l->at < l->end; l->at++) {
-        *to = row[s->net->class_of[t->bytes[l->at]]];
-        if (!*to) continue;
-        if (*to != CDZ_STATE_UNKNOWN) return true;
-        *to = cdz_grammar_states_next(s, l->state, t->bytes[l->at]);
-        if (*to) return true;
-        row = cdz_grammar_states_row(s, l->state);
-    }
-    return false;
-}
-
-/* Marks the tokens that may come. plain: the trie holds plain tokens alone, so that in a state which every plain character leads
- * back to all below a node may come. Returns how many nodes were looked at. */
-static uint32_t walk(cdz_grammar_states *s, const cdz_vocab_trie *t, uint32_t state,
-                     cdz_vocab_level *path, bool plain, uint64_t *mask)
-{
-    uint32_t to, back, n = 0, depth = 0;
-    path[0] = (cdz_vocab_level){0, t->n_roots, state};
-    for (;;) {
-        if (!next_brother(s, t, &path[depth], &to)) {
-            if (!depth--) return n;
-            continue;
-        }
-        const cdz_vocab_node *node = &t->nodes[path[depth].at++];
-        n += 1 + node->n_children;
-        const bool all =
-            plain && node->n_children && cdz_grammar_states_plain(s, to, &back) && back == to;
-        take_ids(t, node->ids, all ? node->ids_past : node->ids + node->n_ids, mask);
-        if (!all && node->n_children)
-            path[++depth] = (cdz_vocab_level){node->child, node->child + node->n_children, to};
-    }
-}
-
-/* Whitespace leads to one state that it leads back to, or to none. */
-static bool blank_is_free(cdz_grammar_states *s, uint32_t state)
-{
-    static const uint8_t bytes[] = {' ', '\t', '\n', '\r'};
-    const uint32_t to = cdz_grammar_states_next(s, state, ' ');
-    for (size_t i = 0; i < sizeof bytes; i++)
-        if (cdz_grammar_states_next(s, state, bytes[i]) != to ||
-            cdz_grammar_states_next(s, to, bytes[i]) != to)
-            return false;
-    return true;
-}
-
-static uint32_t walk_blank(cdz_grammar_states *s, const cdz_grammar_vocab *v, uint32_t state,
-                           cdz_vocab_level *path, uint64_t *mask)
-{
-    const cdz_vocab_trie *blank = &v->tries[BLANK];
-    if (!blank_is_free(s, state)) return walk(s, blank, state, path, false, mask);
-    if (!cdz_grammar_states_next(s, state, ' ')) return 0;
-    take_ids(blank, 0, blank->n_ids, mask);
-    return 0;
-}
-
-/* Whether all characters of a kind lead to one configuration. */
-typedef bool same_way(cdz_grammar_states *s, uint32_t config, uint32_t *to);
-
-/* How many characters of a kind may come, whichever they are, up to PLAIN_CHARS; false: it depends on which. */
-static bool count(cdz_grammar_states *s, uint32_t state, same_way *same, uint32_t *n)
-{
-    uint32_t to;
-    for (*n = 0; *n < PLAIN_CHARS; ++*n) {
-        if (!same(s, state, &to)) return false;
-        if (!to) return true;
-        if (to == state) *n = PLAIN_CHARS - 1;
-        state = to;
-    }
-    return true;
-}
-
-/* A part of letters: after a state, or for those with a space in front after the state behind that. */
-static uint32_t take_letters(cdz_grammar_states *s, const cdz_grammar_vocab *v, enum part part,
-                             uint32_t state, cdz_vocab_level *path, uint64_t *bits)
-{
-    same_way *const same = part == SMALL || part == SPACED_SMALL ? cdz_grammar_states_small
-                                                                 : cdz_grammar_states_letters;
-    const uint32_t from = is_spaced(part) ? cdz_grammar_states_next(s, state, ' ') : state;
-    uint32_t n;
-    if (!from) return 0;
-    if (!count(s, from, same, &n)) return walk(s, &v->tries[part], state, path, true, bits);
-    const uint64_t *mask = v->masks[part] + (size_t)n * v->n_words;
-    for (uint32_t w = 0; n && w < v->n_words; w++) bits[w] |= mask[w];
-    return n ? WORTH_KEEPING : 0;
-}
-
-/* A place for the mask of each state up to one. */
-static bool of_room(cdz_grammar_masks *m, uint32_t state)
-{
-    const uint32_t had = m->of_cap;
-    if (!cdz_grow(&m->of, &m->of_cap, (size_t)state + 1, sizeof *m->of)) return false;
-    memset(m->of + had, 0, (m->of_cap - had) * sizeof *m->of);
-    return true;
-}
-
-/* Room for one more mask. Masks are forgotten all at once when they take too much. */
-static bool mask_room(cdz_grammar_masks *m)
-{
-    const size_t bytes = (size_t)m->vocab->n_words * sizeof *m->bits;
-    if (((size_t)m->n + 1) * bytes > CDZ_GRAMMAR_MASK_BYTES && m->n) {
-        memset(m->of, 0, m->of_cap * sizeof *m->of);
-        m->n = 0;
-    }
-    if (m->n < m->cap) return true;
-    const uint32_t cap = m->cap ? 2 * m->cap : 4;
-    uint64_t *bits = realloc(m->bits, cap * bytes + 8);
-    if (!bits) return false;
-    m->bits = bits;
-    m->cap = cap;
-    return true;
-}
-
-static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
-{
-    if (g->masks && g->masks->vocab == v) return g->masks;
-    cdz_grammar_masks_free(g->masks);
-    g->masks = calloc(1, sizeof *g->masks);
-    if (!g->masks) return NULL;
-    g->masks->vocab = v;
-    g->masks->path = malloc(((size_t)v->depth + 1) * sizeof *g->masks->path);
-    g->masks->scratch = malloc(((size_t)v->n_words + 1) * sizeof *g->masks->scratch);
-    if (g->masks->path && g->masks->scratch) return g->masks;
-    cdz_grammar_masks_free(g->masks);
-    g->masks = NULL;
-    return NULL;
-}
-
-/* The mask of a state into bits; returns what it took, in nodes. */
-static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
-                        cdz_vocab_level *path, uint64_t *bits)
-{
-    cdz_grammar_states *s = &g->states;
-    uint32_t n_plain = 0, work = 0;
-    const bool counted = state && count(s, state, cdz_grammar_states_plain, &n_plain);
-    if (n_plain && counted)
-        memcpy(bits, v->masks[PLAIN] + (size_t)n_plain * v->n_words, v->n_words * sizeof *bits);
-    else
-        memset(bits, 0, v->n_words * sizeof *bits);
-    if (!state) return 0;
-    for (enum part p = LETTERS; !counted && p < BLANK; p++)
-        work += take_letters(s, v, p, state, path, bits);
-    if (!counted) work += walk(s, &v->tries[PLAIN], state, path, true, bits);
-    work += walk_blank(s, v, state, path, bits);
-    work += walk(s, &v->tries[REST], state, path, false, bits);
-    cdz_grammar_states_mark_tokens(&g->states, state, bits, v->n_ids);
-    for (uint32_t i = 0; cdz_grammar_states_accepts(&g->states, state) && i < v->n_ends; i++)
-        set_bit(bits, (uint32_t)v->ends[i]);
-    return work;
-}
-
-cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
-                               const uint64_t **mask, cdz_error *err)
-{
-    cdz_grammar_masks *m = masks_for(g, v);
-    if (!m || !of_room(m, state))
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a mask of %u tokens", v->n_ids);
-    *mask = m->scratch;
-    if (m->of[state]) {
-        *mask = m->bits + (size_t)(m->of[state] - 1) * v->n_words;
-        return CDZ_OK;
-    }
-    const uint32_t work = compute(g, v, state, m->path, m->scratch);
-    CDZ_TRY(cdz_grammar_trouble(g, err));
-    if (work < WORTH_KEEPING) return CDZ_OK;
-    if (!mask_room(m)) return CDZ_OK; /* it is made again next time */
-    memcpy(m->bits + (size_t)m->n * v->n_words, m->scratch, v->n_words * sizeof *m->bits);
-    m->of[state] = ++m->n;
-    return CDZ_OK;
 }

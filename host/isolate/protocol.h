@@ -119,7 +119,8 @@ enum {
     CDZ_HAS_COMPANION = 1 << 4,
     CDZ_HAS_STATE_API = 1 << 5,
     CDZ_HAS_PHASES = 1 << 6,
+    CDZ_HAS_STEER = 1 << 7,
 };
-#define CDZ_HAS_ALL 127u
+#define CDZ_HAS_ALL 255u
 
 #endif

@@ -34,6 +34,7 @@ static cdz_status refuse_extensions(const cdz_step *step, uint32_t has)
     } missing[] = {
         {CDZ_HAS_COMPANION, "runs the model beside each row (cadenza.companion/1)"},
         {CDZ_HAS_STATE_API, "keeps row state that is more than bytes (cadenza.state/1)"},
+        {CDZ_HAS_STEER, "edits hidden states (cadenza.steer/1)"},
         {CDZ_HAS_PHASES, "tells the host the phase of a row (cadenza.phase/1)"},
     };
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)

@@ -518,7 +518,7 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->fused = f->fused;
     a->conv1d = f->conv1d;
     a->scales_given = f->scales_given;
-    a->position_offset = f->position_offset;
+    a->placing = (cdz_placing){.offset = f->position_offset, .unplaced = -1};
     a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
     a->head_scale = 1;
     a->norm_after_sum = f->norm_after_sum;
@@ -535,20 +535,6 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     CDZ_TRY(cdz_key_bool(k, "tie_word_embeddings", f->tied, &a->tied));
     return f->adjusts_inner || f->old_tied ? cdz_key_bool(k, "tie_embedding", a->tied, &a->tied)
                                            : CDZ_OK;
-}
-
-static cdz_status refuse_quantised(const cdz_keys *k)
-{
-    const cdz_json *q = cdz_key(k, "quantization_config");
-    if (!q) return CDZ_OK;
-    const cdz_json *method = cdz_json_get(q, "quant_method");
-    if (cdz_json_eq(method, "bitsandbytes")) return CDZ_OK; /* bnb.c */
-    if (cdz_json_eq(method, "mxfp4")) return CDZ_OK;        /* mxfp4.c */
-    return cdz_err(
-        k->err, CDZ_E_UNSUPPORTED,
-        "%s: quantization_config (%.40s) is not supported; weights must be f32, f16, bf16, "
-        "bitsandbytes' or mxfp4",
-        k->path, cdz_json_is(method, CDZ_JSON_STRING) ? method->string : "of no method");
 }
 
 /* Of a family whose file says whether layers rotate. */
@@ -605,7 +591,7 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
     if (!cdz_json_is(config, CDZ_JSON_OBJECT))
         return cdz_err(err, CDZ_E_INPUT, "%s: is %s, expected an object", path,
                        cdz_json_type_name(config));
-    CDZ_TRY(refuse_quantised(k));
+    CDZ_TRY(cdz_arch_read_quantised(k, out));
     enter_text_part(&keys, out);
     CDZ_TRY(find_family(k, &out->family));
     out->model_type = out->family->model_type;
@@ -634,7 +620,7 @@ bool cdz_arch_positions_learned(const cdz_arch *arch)
 
 bool cdz_arch_has_positions(const cdz_arch *arch)
 {
-    return cdz_arch_positions_learned(arch) || arch->family->sinusoidal;
+    return cdz_arch_positions_learned(arch) || arch->family->sines;
 }
 
 bool cdz_arch_rotates(const cdz_arch *arch)
@@ -645,12 +631,19 @@ bool cdz_arch_rotates(const cdz_arch *arch)
 
 bool cdz_arch_adds_by_distance(const cdz_arch *arch)
 {
-    return arch->n_buckets || arch->slopes;
+    return arch->buckets.n || arch->slopes;
+}
+
+uint32_t cdz_arch_distance_tables(const cdz_arch *arch)
+{
+    if (arch->buckets.n == 0) return arch->slopes ? 1 : 0;
+    return strchr(arch->names[CDZ_PART_RELATIVE], '#') ? arch->n_layers : 1;
 }
 
 bool cdz_arch_needs_whole_mask(const cdz_arch *arch)
 {
-    return arch->has_window || arch->n_buckets || (arch->slopes && arch->hidden_count);
+    return arch->has_window || arch->buckets.n || (arch->slopes && arch->hidden_count) ||
+           arch->recurrent.kind; /* a window of a convolution, and what a state forgets with each place */
 }
 
 const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)
@@ -689,16 +682,24 @@ static bool is_alias(const cdz_arch *arch, const char *name)
     if (len < tail || strcmp(name + len - tail, weight) != 0) return false;
     for (const char *const *a = arch->family->embed_aliases; a && *a; a++)
         if (strlen(*a) == len - tail && memcmp(*a, name, len - tail) == 0) return true;
-    return arch->family->sinusoidal && strstr(name, ".embed_positions.weight");
+    return arch->family->sines && strstr(name, ".embed_positions.weight");
 }
 
 bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name)
 {
-    static const char *const endings[] = {
-        ".rotary_emb.inv_freq", ".attn.masked_bias",
-        ".attn.bias",           ".attention.masked_bias",
-        ".attention.bias",      ".EncDecAttention.relative_attention_bias.weight",
-        ".attn.causal_mask",    ".mlp.act_fn.eps"};
+    static const char *const endings[] = {".rotary_emb.inv_freq",
+                                          ".attn.masked_bias",
+                                          ".attn.bias",
+                                          ".attention.masked_bias",
+                                          ".attention.bias",
+                                          ".EncDecAttention.relative_attention_bias.weight",
+                                          ".attn.causal_mask",
+                                          ".mlp.act_fn.eps",
+                                          ".embed_positions.weights",
+                                          ".activation_scale",
+                                          ".input_scale",
+                                          ".k_scale",
+                                          ".v_scale"};
     if (is_alias(arch, name)) return true;
     size_t len = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {

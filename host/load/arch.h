@@ -218,6 +218,23 @@ typedef struct cdz_streams {
         cut; /* (n_layers) deviations above their mean that a gate's numbers must have; -INFINITY: none */
 } cdz_streams;
 
+/* Of distances between positions. */
+typedef struct cdz_buckets {
+    uint32_t n;        /* 0: positions are not relative */
+    uint32_t distance; /* all longer ones are alike */
+} cdz_buckets;
+
+/* The table of positions. */
+typedef struct cdz_placing {
+    uint32_t offset;  /* row of position 0 */
+    int32_t unplaced; /* the id whose tokens have none, nor count in a prompt of the encoder's, and its row; -1: all have */
+} cdz_placing;
+
+/* Of float8 weights: rows and columns that share a factor. */
+typedef struct cdz_fp8_block {
+    uint32_t rows, columns;
+} cdz_fp8_block;
+
 /* One stack of layers: a decoder, or the encoder that one reads from. */
 typedef struct cdz_arch {
     const cdz_family *family;
@@ -227,7 +244,8 @@ typedef struct cdz_arch {
     const char *model_type;           /* "llama" */
     const char *part_of;      /* the model whose text part this is: "mistral3"; NULL: none */
     const char *architecture; /* "LlamaForCausalLM" */
-    const char *dtype;        /* what config.json says; the files decide. "" when it does not say */
+    cdz_fp8_block fp8_block;
+    const char *dtype; /* what config.json says; the files decide. "" when it does not say */
 
     uint32_t n_layers, hidden, intermediate, n_vocab;
     /* Of latent attention: one key-value head, as long as what is kept of a position. */
@@ -292,10 +310,9 @@ typedef struct cdz_arch {
     float long_scale;           /* their cdz_rope.scale; 0: the same */
     const bool *no_rope;        /* (n_layers) layers without positions; NULL: none is */
 
-    uint32_t position_offset; /* row of position 0 in the table of positions */
-    bool hidden_count;        /* hidden tokens have positions too */
-    uint32_t n_buckets;       /* of distances; 0: positions are not relative */
-    uint32_t bucket_distance; /* all longer ones are alike */
+    cdz_placing placing;
+    bool hidden_count; /* hidden tokens have positions too */
+    cdz_buckets buckets;
 } cdz_arch;
 
 bool cdz_arch_mixes(const cdz_arch *arch, uint32_t layer, cdz_mixer mixer); /* any of these */
@@ -328,6 +345,8 @@ bool cdz_arch_has_positions(const cdz_arch *arch);
 bool cdz_arch_rotates(const cdz_arch *arch); /* some layer may */
 /* Have scores addends by distance, relative positions or ALiBi's? */
 bool cdz_arch_adds_by_distance(const cdz_arch *arch);
+/* Tables of those addends: one for all layers or one for each; 0: there is none. */
+uint32_t cdz_arch_distance_tables(const cdz_arch *arch);
 /* Do hidden tokens between visible ones change what is near what? */
 bool cdz_arch_needs_whole_mask(const cdz_arch *arch);
 

@@ -11,6 +11,7 @@
 
 #include "load/bnb.h"
 #include "load/families.h"
+#include "load/fp8.h"
 #include "load/mxfp4.h"
 
 enum { NAME_BYTES = 256, MOST_POSITIONS_BYTES = 32 << 20 };
@@ -150,12 +151,24 @@ static const cdz_tensor *find(const binder *b, const char *name)
     return cdz_tensors_find(&b->w->tensors, name + length);
 }
 
-/* A weight of bitsandbytes', laid as rows of outputs whatever the family does. */
-static cdz_status bind_bnb(binder *b, const cdz_tensor *t, size_t n, size_t k, layout how,
-                           cdz_weight *out)
+static cdz_status read_fp8(binder *b, const cdz_tensor *t, size_t n, size_t k, cdz_weight *out)
+{
+    const cdz_fp8 fp8 = {.tensors = &b->w->tensors,
+                         .used = b->used,
+                         .arena = &b->w->tensors.arena,
+                         .block_rows = b->arch->fp8_block.rows,
+                         .block_columns = b->arch->fp8_block.columns,
+                         .err = b->err};
+    if (t->n_dims != 2 || t->shape[0] != n || t->shape[1] != k) return wrong_shape(b, t, n, k);
+    return cdz_fp8_read(&fp8, t, n, k, out);
+}
+
+/* A weight of bitsandbytes', or of float8, laid as rows of outputs whatever the family does. */
+static cdz_status bind_packed(binder *b, const cdz_tensor *t, size_t n, size_t k, layout how,
+                              cdz_weight *out)
 {
     const cdz_bnb bnb = {&b->w->tensors, b->used, &b->w->tensors.arena, b->err};
-    CDZ_TRY(cdz_bnb_read(&bnb, t, n, k, out));
+    CDZ_TRY(cdz_fp8_is(t) ? read_fp8(b, t, n, k, out) : cdz_bnb_read(&bnb, t, n, k, out));
     const size_t bytes = cdz_row_bytes(out->dtype, k) * n;
     b->w->facts.n_parameters += (uint64_t)n * k;
     b->w->facts.bytes[out->dtype] += bytes;
@@ -175,7 +188,8 @@ static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, lay
 {
     const cdz_tensor *t = find(b, name);
     if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
-    if (k && cdz_bnb_is(&b->w->tensors, t)) return bind_bnb(b, t, n, k, how, out);
+    if (k && (cdz_fp8_is(t) || cdz_bnb_is(&b->w->tensors, t)))
+        return bind_packed(b, t, n, k, how, out);
     const size_t rows = how == TRANSPOSED ? k : n, columns = how == TRANSPOSED ? n : k;
     if (t->n_dims != (k ? 2 : 1) || t->shape[0] != rows || (k && t->shape[1] != columns))
         return wrong_shape(b, t, rows, columns);
@@ -304,9 +318,20 @@ static cdz_status bind_floats(binder *b, place at, const char *suffix, size_t ro
 
 /* --- latent attention ---------------------------------------------------------------------- */
 
-/* A map transposed, in memory of the model's own; blocks become float32. */
+/* Float8 blocks stay, where a block's rows have one factor. */
+static bool turn_fp8(binder *b, const cdz_weight *from, cdz_weight *out)
+{
+    if (from->dtype != CDZ_FP8 || from->n % cdz_dtype_block(CDZ_FP8)) return false;
+    const size_t bytes = from->k * cdz_row_bytes(CDZ_FP8, from->n);
+    char *turned = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
+    *out = (cdz_weight){turned, CDZ_FP8, from->k, from->n, CDZ_WEIGHT_ROWS};
+    return turned && cdz_fp8_turn(from, turned);
+}
+
+/* A map transposed, in memory of the model's own; other blocks become float32. */
 static cdz_status turn_map(binder *b, const cdz_weight *from, cdz_weight *out)
 {
+    if (turn_fp8(b, from, out)) return CDZ_OK;
     const bool plain = from->dtype < CDZ_N_PLAIN;
     const cdz_dtype dtype = plain ? from->dtype : CDZ_F32;
     const size_t n = from->n, k = from->k, bytes = n * k * cdz_dtype_bytes(dtype);
@@ -1125,26 +1150,39 @@ static cdz_status bind_head_bias(binder *b)
     return CDZ_OK;
 }
 
-/* Sines in the first half of a row, cosines in the second: MarianSinusoidalPositionalEmbedding. */
+/* Of wave j and its cosine: MarianSinusoidalPositionalEmbedding's angles, and those of M2M100's, which are float32 at each step. */
+static double angle_of(const cdz_arch *a, size_t wave, size_t k, size_t position)
+{
+    if (a->family->sines == CDZ_SINES_BY_WIDTH)
+        return (double)position / pow(10000.0, (double)(k - k % 2) / (double)a->hidden);
+    const double step = -log(10000.0) / (double)(a->hidden / 2 - 1);
+    const float rate = (float)exp((double)((float)wave * (float)step));
+    return (double)((float)position * rate);
+}
+
+/* Sines in the first half of a row, cosines in the second. */
 static cdz_status make_positions(binder *b, cdz_weight *out)
 {
-    const size_t n = b->arch->context, dim = b->arch->hidden, half = (dim + 1) / 2;
+    const cdz_arch *a = b->arch;
+    const size_t n = (size_t)a->placing.offset + a->context, dim = b->arch->hidden,
+                 half = (dim + 1) / 2;
     if (n > MOST_POSITIONS_BYTES / sizeof(float) / dim)
         return cdz_err(b->err, CDZ_E_UNSUPPORTED,
-                       "%s: max_position_embeddings %zu is not supported; the table of positions "
+                       "%s: max_position_embeddings %u is not supported; the table of positions "
                        "may have %d MiB",
-                       b->w->folder, n, MOST_POSITIONS_BYTES >> 20);
+                       b->w->folder, (unsigned)a->context, MOST_POSITIONS_BYTES >> 20);
     float *table = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * dim * sizeof *table, 64);
     if (!table) return no_memory(b->w->folder, b->err);
     for (size_t j = 0; j < dim; j++) {
         const bool sine = j < half;
         const size_t k = sine ? 2 * j : 2 * (j - half) + 1;
-        const double wave = pow(10000.0, (double)(k - k % 2) / (double)dim);
         for (size_t p = 0; p < n; p++) {
-            const double angle = (double)p / wave;
+            const double angle = angle_of(a, sine ? j : j - half, k, p);
             table[p * dim + j] = (float)(sine ? sin(angle) : cos(angle));
         }
     }
+    if (a->placing.unplaced >= 0)
+        memset(table + (size_t)a->placing.unplaced * dim, 0, dim * sizeof *table);
     *out = (cdz_weight){table, CDZ_F32, n, dim, CDZ_WEIGHT_ROWS};
     return CDZ_OK;
 }
@@ -1156,15 +1194,38 @@ static cdz_status bind_positions(binder *b, cdz_weight *out)
     if (!cdz_arch_has_positions(a)) return CDZ_OK;
     if (!cdz_arch_positions_learned(a)) return make_positions(b, out);
     return bind_name(b, name_of(b, (place){CDZ_PART_POSITIONS, 0, 0}, ".weight", name),
-                     (size_t)a->position_offset + a->context, a->hidden, out);
+                     (size_t)a->placing.offset + a->context, a->hidden, out);
+}
+
+/* The tables of all layers, one after the other, as float32. */
+static cdz_status gather_relative(binder *b, cdz_weight *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t n = (size_t)a->buckets.n * a->n_heads;
+    char name[NAME_BYTES];
+    float *all = cdz_arena_alloc_aligned(&b->w->tensors.arena, a->n_layers * n * sizeof *all, 64);
+    if (!all) return no_memory(b->w->folder, b->err);
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        cdz_weight one;
+        CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_RELATIVE, i, 0}, ".weight", name),
+                          a->buckets.n, a->n_heads, &one));
+        for (size_t r = 0; r < one.n; r++)
+            cdz_widen(one.dtype, all + i * n + r * one.k,
+                      (const char *)one.data + r * cdz_row_bytes(one.dtype, one.k), one.k);
+        b->w->facts.n_copied++;
+    }
+    *out =
+        (cdz_weight){all, CDZ_F32, (size_t)a->n_layers * a->buckets.n, a->n_heads, CDZ_WEIGHT_ROWS};
+    return CDZ_OK;
 }
 
 static cdz_status bind_relative(binder *b, cdz_weight *out)
 {
     char name[NAME_BYTES];
     if (!cdz_arch_has(b->arch, CDZ_PART_RELATIVE)) return CDZ_OK;
+    if (cdz_arch_distance_tables(b->arch) > 1) return gather_relative(b, out);
     return bind_name(b, name_of(b, (place){CDZ_PART_RELATIVE, 0, 0}, ".weight", name),
-                     b->arch->n_buckets, b->arch->n_heads, out);
+                     b->arch->buckets.n, b->arch->n_heads, out);
 }
 
 static cdz_status bind_layers(binder *b, cdz_layer_weights **out)

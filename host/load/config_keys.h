@@ -42,6 +42,9 @@ cdz_status cdz_arch_read_activation(const cdz_keys *keys, const char *key, const
 cdz_status cdz_pair_names(const cdz_keys *config, cdz_arch *decoder, cdz_arch *encoder);
 cdz_status cdz_pair_read(const cdz_keys *config, cdz_arch *arch);
 
+/* quant_keys.c: quantization_config: what is not supported is refused; weight_block_size. */
+cdz_status cdz_arch_read_quantised(const cdz_keys *config, cdz_arch *arch);
+
 /* recurrent.c: how many layers a list of their kinds names; then which mixers layers have, and the recurrent one's sizes. */
 cdz_status cdz_recurrent_count(const cdz_keys *config, const cdz_arch *arch, uint32_t *n_layers);
 cdz_status cdz_recurrent_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);

@@ -1,5 +1,5 @@
-/* families.c - the table of families: a row and a name map each; it goes on in families_dense.c and
- * families_sparse.c.
+/* families.c - the table of families: a row and a name map each; it goes on in families_dense.c,
+ * families_sparse.c, families_hybrid.c and families_pairs.c.
  *
  * Keys and defaults are those of transformers' configuration classes. Adding a family that fits
  * the decoder block is adding a row; docs/adding-a-family.md goes through it. */
@@ -71,71 +71,6 @@ static const char *const gpt_neox_names[CDZ_N_PARTS] = {
 };
 
 /* Encoder-decoder pairs: a map for each stack. Attention and feed-forward of layer '#' in it. */
-#define T5_ATTENTION(stack)                                                                        \
-    [CDZ_PART_RELATIVE] = stack ".block.0.layer.0.SelfAttention.relative_attention_bias",          \
-    [CDZ_PART_FINAL_NORM] = stack ".final_layer_norm",                                             \
-    [CDZ_PART_ATTN_NORM] = stack ".block.#.layer.0.layer_norm",                                    \
-    [CDZ_PART_Q] = stack ".block.#.layer.0.SelfAttention.q",                                       \
-    [CDZ_PART_K] = stack ".block.#.layer.0.SelfAttention.k",                                       \
-    [CDZ_PART_V] = stack ".block.#.layer.0.SelfAttention.v",                                       \
-    [CDZ_PART_O] = stack ".block.#.layer.0.SelfAttention.o"
-#define T5_CROSS                                                                                   \
-    [CDZ_PART_EMBED] = "shared", [CDZ_PART_HEAD] = "lm_head",                                      \
-    [CDZ_PART_CROSS_NORM] = "decoder.block.#.layer.1.layer_norm",                                  \
-    [CDZ_PART_CROSS_Q] = "decoder.block.#.layer.1.EncDecAttention.q",                              \
-    [CDZ_PART_CROSS_K] = "decoder.block.#.layer.1.EncDecAttention.k",                              \
-    [CDZ_PART_CROSS_V] = "decoder.block.#.layer.1.EncDecAttention.v",                              \
-    [CDZ_PART_CROSS_O] = "decoder.block.#.layer.1.EncDecAttention.o"
-#define T5_PLAIN(layer)                                                                            \
-    [CDZ_PART_MLP_NORM] = layer ".layer_norm", [CDZ_PART_UP] = layer ".DenseReluDense.wi",         \
-    [CDZ_PART_DOWN] = layer ".DenseReluDense.wo"
-#define T5_GATED(layer)                                                                            \
-    [CDZ_PART_MLP_NORM] = layer ".layer_norm", [CDZ_PART_GATE] = layer ".DenseReluDense.wi_0",     \
-    [CDZ_PART_UP] = layer ".DenseReluDense.wi_1", [CDZ_PART_DOWN] = layer ".DenseReluDense.wo"
-
-static const char *const t5_names[CDZ_N_PARTS] = {T5_ATTENTION("decoder"), T5_CROSS,
-                                                  T5_PLAIN("decoder.block.#.layer.2")};
-static const char *const t5_encoder_names[CDZ_N_PARTS] = {T5_ATTENTION("encoder"),
-                                                          T5_PLAIN("encoder.block.#.layer.1")};
-static const char *const t5_gated_names[CDZ_N_PARTS] = {T5_ATTENTION("decoder"), T5_CROSS,
-                                                        T5_GATED("decoder.block.#.layer.2")};
-static const char *const t5_gated_encoder_names[CDZ_N_PARTS] = {
-    T5_ATTENTION("encoder"), T5_GATED("encoder.block.#.layer.1")};
-static const char *const t5_aliases[] = {"encoder.embed_tokens", "decoder.embed_tokens", NULL};
-
-#define BART_LAYERS(stack)                                                                                  \
-    [CDZ_PART_Q] = stack ".layers.#.self_attn.q_proj", [CDZ_PART_K] = stack ".layers.#.self_attn.k_proj",   \
-    [CDZ_PART_V] = stack ".layers.#.self_attn.v_proj", [CDZ_PART_O] = stack ".layers.#.self_attn.out_proj", \
-    [CDZ_PART_ATTN_POST_NORM] = stack ".layers.#.self_attn_layer_norm",                                     \
-    [CDZ_PART_UP] = stack ".layers.#.fc1", [CDZ_PART_DOWN] = stack ".layers.#.fc2",                         \
-    [CDZ_PART_MLP_POST_NORM] = stack ".layers.#.final_layer_norm"
-#define BART_ENDS(stack)                                                                           \
-    [CDZ_PART_POSITIONS] = stack ".embed_positions", [CDZ_PART_EMBED_NORM] =                       \
-                                                         stack ".layernorm_embedding"
-#define BART_CROSS                                                                                 \
-    [CDZ_PART_HEAD] = "lm_head", [CDZ_PART_HEAD_BIAS] = "final_logits_bias",                       \
-    [CDZ_PART_CROSS_Q] = "model.decoder.layers.#.encoder_attn.q_proj",                             \
-    [CDZ_PART_CROSS_K] = "model.decoder.layers.#.encoder_attn.k_proj",                             \
-    [CDZ_PART_CROSS_V] = "model.decoder.layers.#.encoder_attn.v_proj",                             \
-    [CDZ_PART_CROSS_O] = "model.decoder.layers.#.encoder_attn.out_proj",                           \
-    [CDZ_PART_CROSS_POST_NORM] = "model.decoder.layers.#.encoder_attn_layer_norm"
-
-static const char *const bart_names[CDZ_N_PARTS] = {[CDZ_PART_EMBED] = "model.shared",
-                                                    BART_ENDS("model.decoder"),
-                                                    BART_LAYERS("model.decoder"),
-                                                    BART_CROSS};
-static const char *const bart_encoder_names[CDZ_N_PARTS] = {BART_ENDS("model.encoder"),
-                                                            BART_LAYERS("model.encoder")};
-static const char *const marian_names[CDZ_N_PARTS] = {
-    [CDZ_PART_EMBED] = "model.shared", BART_LAYERS("model.decoder"), BART_CROSS};
-static const char *const marian_encoder_names[CDZ_N_PARTS] = {BART_LAYERS("model.encoder")};
-static const char *const marian_apart_names[CDZ_N_PARTS] = {
-    [CDZ_PART_EMBED] = "model.decoder.embed_tokens", BART_LAYERS("model.decoder"), BART_CROSS};
-static const char *const marian_apart_encoder_names[CDZ_N_PARTS] = {
-    [CDZ_PART_EMBED] = "model.encoder.embed_tokens", BART_LAYERS("model.encoder")};
-static const char *const bart_aliases[] = {"model.encoder.embed_tokens",
-                                           "model.decoder.embed_tokens", NULL};
-
 const cdz_key_names cdz_family_rms_keys = {USUAL_KEYS, .eps = "rms_norm_eps"};
 const cdz_key_names cdz_family_layer_keys = {USUAL_KEYS, .eps = "layer_norm_eps"};
 static const cdz_key_names gemma_keys = {SIZE_KEYS, .eps = "rms_norm_eps",
@@ -147,38 +82,6 @@ const cdz_key_names cdz_family_gpt2_keys = {.hidden = "n_embd",
                                             .context = "n_positions",
                                             .eps = "layer_norm_epsilon",
                                             .activation = "activation_function"};
-static const cdz_key_names t5_keys = {.hidden = "d_model",
-                                      .intermediate = "d_ff",
-                                      .layers = "num_decoder_layers",
-                                      .heads = "num_heads",
-                                      .head_dim = "d_kv",
-                                      .eps = "layer_norm_epsilon"};
-static const cdz_key_names t5_encoder_keys = {.hidden = "d_model",
-                                              .intermediate = "d_ff",
-                                              .layers = "num_layers",
-                                              .heads = "num_heads",
-                                              .head_dim = "d_kv",
-                                              .eps = "layer_norm_epsilon"};
-static const cdz_key_names bart_keys = {.hidden = "d_model",
-                                        .intermediate = "decoder_ffn_dim",
-                                        .layers = "decoder_layers",
-                                        .heads = "decoder_attention_heads",
-                                        .context = "max_position_embeddings",
-                                        .activation = "activation_function"};
-static const cdz_key_names bart_encoder_keys = {.hidden = "d_model",
-                                                .intermediate = "encoder_ffn_dim",
-                                                .layers = "encoder_layers",
-                                                .heads = "encoder_attention_heads",
-                                                .context = "max_position_embeddings",
-                                                .activation = "activation_function"};
-static const cdz_key_names marian_keys = {.hidden = "d_model",
-                                          .intermediate = "decoder_ffn_dim",
-                                          .layers = "decoder_layers",
-                                          .heads = "decoder_attention_heads",
-                                          .context = "max_position_embeddings",
-                                          .activation = "activation_function",
-                                          .vocab = "decoder_vocab_size"};
-
 static const cdz_key_names starcoder2_keys = {USUAL_KEYS, .eps = "norm_epsilon"};
 
 /* --- families ------------------------------------------------------------------------------ */
@@ -361,68 +264,17 @@ static const cdz_family families[] = {
      .activation = "gelu_pytorch_tanh",
      .eps = 1e-5,
      .tied = true},
-    {.model_type = "t5",
-     .runs_whole = true,
-     .architecture = "T5ForConditionalGeneration",
-     .names = t5_names,
-     .encoder_names = t5_encoder_names,
-     .other_names = t5_gated_names,
-     .other_encoder_names = t5_gated_encoder_names,
-     .embed_aliases = t5_aliases,
-     .keys = &t5_keys,
-     .encoder_keys = &t5_encoder_keys,
-     .t5_rules = true,
-     .unscaled = true,
-     .relative = true,
-     .hidden_count = true,
-     .head_dim = 64},
-    {.model_type = "bart",
-     .runs_whole = true,
-     .architecture = "BartForConditionalGeneration",
-     .names = bart_names,
-     .encoder_names = bart_encoder_names,
-     .embed_aliases = bart_aliases,
-     .keys = &bart_keys,
-     .encoder_keys = &bart_encoder_keys,
-     .biases = CDZ_BIAS_ALL,
-     .norm = CDZ_NORM_LAYER,
-     .norm_after_sum = true,
-     .hidden_count = true,
-     .scale_key = true,
-     .position_offset = 2,
-     .context = 1024,
-     .activation = "gelu",
-     .eps = 1e-5,
-     .tied = true},
-    {.model_type = "marian",
-     .runs_whole = true,
-     .architecture = "MarianMTModel",
-     .names = marian_names,
-     .encoder_names = marian_encoder_names,
-     .other_names = marian_apart_names,
-     .other_encoder_names = marian_apart_encoder_names,
-     .embed_aliases = bart_aliases,
-     .keys = &marian_keys,
-     .encoder_keys = &bart_encoder_keys,
-     .biases = CDZ_BIAS_ALL,
-     .norm = CDZ_NORM_LAYER,
-     .norm_after_sum = true,
-     .hidden_count = true,
-     .sinusoidal = true,
-     .scale_key = true,
-     .may_share_embed = true,
-     .context = 1024,
-     .activation = "gelu",
-     .eps = 1e-5,
-     .tied = true},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* The i-th of the whole table. */
 static const cdz_family *family_at(size_t i)
 {
-    const cdz_family_list lists[] = {
-        {families, N_FAMILIES}, cdz_families_dense(), cdz_families_sparse(), cdz_families_hybrid()};
+    const cdz_family_list lists[] = {{families, N_FAMILIES},
+                                     cdz_families_dense(),
+                                     cdz_families_sparse(),
+                                     cdz_families_hybrid(),
+                                     cdz_families_pairs()};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; i -= lists[l++].n)
         if (i < lists[l].n) return &lists[l].items[i];
     return NULL;

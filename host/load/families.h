@@ -45,6 +45,29 @@ typedef enum cdz_alibi_rule {
     CDZ_ALIBI_ATTN_CONFIG, /* and the scale of scores, and modes, are in an object of that name */
 } cdz_alibi_rule;
 
+/* What positions are told by that are computed: sines, then cosines, of waves 10000^(i / n) long. */
+typedef enum cdz_sines {
+    CDZ_SINES_NEVER,
+    CDZ_SINES_BY_WIDTH,   /* n: half of the width */
+    CDZ_SINES_TO_THE_END, /* n: one less, so that the last one has 10000; padding, pad_token_id, has no position and is not counted */
+} cdz_sines;
+
+/* A t5's rules: feed_forward_proj names activation and gate, `activation` being its default. Is what its head reads scaled by
+ * d_model^-0.5? */
+typedef enum cdz_t5_rules {
+    CDZ_T5_NOT,
+    CDZ_T5_SCALED_BY_KEY, /* scale_decoder_outputs, else tie_word_embeddings */
+    CDZ_T5_UNSCALED,
+    CDZ_T5_SCALED,
+} cdz_t5_rules;
+
+/* Are embeddings scaled by the square root of their width? */
+typedef enum cdz_scale_rule {
+    CDZ_SCALE_NEVER,
+    CDZ_SCALE_IF_SAID, /* scale_embedding, false unless given */
+    CDZ_SCALE_UNLESS_SAID,
+} cdz_scale_rule;
+
 /* Do attention and feed-forward read the same x? */
 typedef enum cdz_parallel_rule {
     CDZ_PARALLEL_NEVER,
@@ -189,12 +212,13 @@ struct cdz_family {
     bool rope_alpha;  /* "dynamic" with alpha is a larger theta, whatever the length */
     cdz_rope_rule rope_rule;
     bool only_longrope; /* its releases call that "su" or "yarn" */
-    bool norm_after_sum, unscaled, hidden_count, sinusoidal, relative;
+    bool norm_after_sum, unscaled, hidden_count, relative;
+    cdz_sines sines;
     bool runs_whole; /* transformers' forward runs all layers, whatever num_hidden_layers has become */
     const cdz_only_value *only; /* ends with a key of NULL; or NULL */
-    bool inner_four;      /* the feed-forward is four times as wide as the rest unless it is said */
-    bool scale_key;       /* scale_embedding is read */
-    bool t5_rules;        /* feed_forward_proj names activation and gate; the head's own scale */
+    bool inner_four; /* the feed-forward is four times as wide as the rest unless it is said */
+    cdz_scale_rule scale_rule;
+    cdz_t5_rules t5_rules;
     bool may_share_embed; /* share_encoder_decoder_embeddings, decoder_vocab_size are read */
     uint32_t position_offset;
 
@@ -229,5 +253,6 @@ typedef struct cdz_family_list {
 cdz_family_list cdz_families_dense(void);  /* families_dense.c */
 cdz_family_list cdz_families_sparse(void); /* families_sparse.c */
 cdz_family_list cdz_families_hybrid(void); /* families_hybrid.c */
+cdz_family_list cdz_families_pairs(void);  /* families_pairs.c */
 
 #endif

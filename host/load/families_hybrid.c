@@ -369,7 +369,6 @@ static const cdz_family families[] = {
      .keys = &cdz_family_rms_keys,
      .biases = CDZ_BIAS_BY_KEY,
      .recurrent = &falcon_mamba,
-     .scales_given = true,
      .context = 8192,
      .n_kv_heads = 8,
      .eps = 1e-5},

@@ -113,10 +113,10 @@ typedef struct cdz_panels cdz_panels;
 typedef struct cdz_weights {
     const char *folder;
     cdz_arch arch;
-    cdz_weight embed; /* (n_vocab, hidden) */
-    cdz_weight positions; /* (position_offset + context, hidden), learned or computed; data NULL: none */
-    cdz_weight relative;                /* (n_buckets, n_heads); data NULL: none */
-    cdz_norm embed_norm;                /* (1, hidden) */
+    cdz_weight embed;     /* (n_vocab, hidden) */
+    cdz_weight positions; /* (placing.offset + context, hidden), learned or computed; data NULL: none */
+    cdz_weight relative; /* (buckets.n, n_heads), of each layer or of all; data NULL: none */
+    cdz_norm embed_norm; /* (1, hidden) */
     cdz_linear *stream_in, *stream_out; /* (streams.n - 1) of (hidden, hidden); NULL: rows are one */
     cdz_weight layer_embed;             /* (streams.vocab, n_layers * streams.inner) */
     cdz_linear layer_project;           /* (n_layers * streams.inner, hidden) */

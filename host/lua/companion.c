@@ -99,13 +99,6 @@ const void *cdz_lua_companion_extension(const char *id)
     return cdz_is_companion(id) ? &api : NULL;
 }
 
-const void *cdz_lua_both_extensions(const char *id)
-{
-    const void *state = cdz_lua_state_extension(id);
-
-    return state ? state : cdz_lua_companion_extension(id);
-}
-
 /* ctx:companion_logits([row]): the raw logits of the row's companion, to be read; nil when it has none. row: of a batch. */
 int cdz_lua_companion_logits(lua_State *L)
 {

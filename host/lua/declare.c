@@ -40,8 +40,8 @@ static const cap_name no_caps[] = {{NULL, 0}};
 static const char *const common_fields[] = {"id",     "version", "summary",
                                             "params", "create",  "needs_clock"};
 static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids", "state_version"};
-static const char *const own_fields[][3] = {
-    [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion"},
+static const char *const own_fields[][4] = {
+    [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion", "steer"},
     [CDZ_KIND_CRITERION] = {"test", NULL},
     [CDZ_KIND_STRATEGY] = {"run", "generate"},
     [CDZ_KIND_DRAFTER] = {"propose", "judged"},
@@ -74,7 +74,7 @@ static size_t known_fields(uint32_t kind, const char **out)
         out[n++] = row_fields[i];
     if (kind == CDZ_KIND_DRAFTER || kind == CDZ_KIND_OBSERVER) out[n++] = "begin";
     if (kind == CDZ_KIND_OBSERVER) n += cdz_lua_observer_functions(out + n);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof *own_fields / sizeof **own_fields; i++)
         if (own_fields[kind][i]) out[n++] = own_fields[kind][i];
     for (const cap_name *c = caps_of(kind); c->name; c++) out[n++] = c->name;
     return n;
@@ -266,6 +266,10 @@ static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t ca
         if (!def->has_accept) def->as.processor.accept = NULL;
         if (!def->has_create) def->as.processor.create = NULL;
         if (!def->has_idle) def->as.processor.idle = NULL;
+        if (!def->has_apply) {
+            def->as.processor.apply = cdz_lua_leave_scores;
+            def->as.processor.caps |= CDZ_ROWWISE;
+        }
     } else if (kind == CDZ_KIND_CRITERION) {
         def->as.criterion = cdz_lua_criterion;
         def->as.criterion.caps = caps;
@@ -288,9 +292,7 @@ static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t ca
     def->as.base = base;
     def->as.base.size = size;
     def->as.base.kind = kind;
-    if (state) def->as.base.extension = cdz_lua_state_extension;
-    if (def->has_companion)
-        def->as.base.extension = state ? cdz_lua_both_extensions : cdz_lua_companion_extension;
+    def->as.base.extension = cdz_lua_extension_of(def, state);
     def->as.base.loader_data = def;
 }
 
@@ -301,7 +303,8 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     if (!def) luaL_error(L, "out of memory");
     check_fields(L, kind);
     if (own_fields[kind][0] && !has_function(L, own_fields[kind][0]) &&
-        !(kind == CDZ_KIND_STRATEGY && has_function(L, "generate")))
+        !(kind == CDZ_KIND_STRATEGY && has_function(L, "generate")) &&
+        !(kind == CDZ_KIND_PROCESSOR && has_function(L, "steer")))
         luaL_error(L, "field '%s' is missing: the function to call", own_fields[kind][0]);
     def->module = m;
     def->has_create = has_function(L, "create");
@@ -309,6 +312,8 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->has_begin = kind != CDZ_KIND_STRATEGY && has_function(L, "begin");
     def->has_accept = watches_rows(kind) && has_function(L, "accept");
     def->has_judged = kind == CDZ_KIND_DRAFTER && has_function(L, "judged");
+    def->has_steer = kind == CDZ_KIND_PROCESSOR && has_function(L, "steer");
+    def->has_apply = kind != CDZ_KIND_PROCESSOR || has_function(L, "apply");
     def->has_companion = kind == CDZ_KIND_PROCESSOR && has_function(L, "companion");
     def->needs_clock = flag(L, "needs_clock", false);
     def->batched = kind == CDZ_KIND_PROCESSOR && flag(L, "batched", false);

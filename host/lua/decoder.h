@@ -51,6 +51,8 @@ void cdz_lua_push_tokens(lua_State *L, const int32_t *tokens, uint32_t n);
 extern const luaL_Reg cdz_lua_row_verbs[], cdz_lua_score_verbs[], cdz_lua_seq_verbs[],
     cdz_lua_end_verbs[], cdz_lua_search_verbs[], cdz_lua_draft_verbs[], cdz_lua_hidden_verbs[];
 void cdz_lua_open_seq(lua_State *L);
+/* steer.c: gives the sequence the edits that are listed behind `at`. */
+int cdz_lua_steer_at(lua_State *L, int at, cdz_seq *seq);
 /* verbs_copy.c: pushes a copy of the decoder's scores, and what the metatable of scores does with one that is collected. */
 int cdz_lua_copy_scores(lua_State *L, const cdz_lua_batch *b);
 int cdz_lua_copy_collected(lua_State *L);

@@ -31,7 +31,8 @@ typedef struct cdz_lua_def {
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
     bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish,
-        has_companion, needs_clock;
+        has_companion, has_steer, needs_clock;
+    bool has_apply; /* or what it does to scores is nothing; of other kinds true */
     /* Offsets of the reserved parameters in the parameter struct. */
     uint32_t instructions_at, ms_at, memory_at;
 } cdz_lua_def;
@@ -120,9 +121,14 @@ void cdz_lua_push_row_state(lua_State *L, cdz_lua_row_state *state, bool writabl
 /* state_move.c: [protected] the value at the top of the stack, popped, as bytes; and pushed from such bytes. */
 void cdz_lua_write_state(lua_State *L, cdz_buf *out);
 void cdz_lua_read_state(lua_State *L, const cdz_buf *from);
-/* companion.c: what a descriptor offers with `companion`, and with row states too. */
+/* What a descriptor offers with `companion`, with `steer`, and without `apply`. */
 const void *cdz_lua_companion_extension(const char *id);
-const void *cdz_lua_both_extensions(const char *id);
+const void *cdz_lua_steer_extension(const char *id);
+const void *cdz_lua_plain_extension(const char *id);
+cdz_status cdz_lua_leave_scores(const cdz_step *step, cdz_scores *scores);
+/* extensions.c: all of these together; NULL: it offers nothing. state: with row states. */
+typedef const void *cdz_lua_extension_fn(const char *id);
+cdz_lua_extension_fn *cdz_lua_extension_of(const cdz_lua_def *def, bool state);
 int cdz_lua_companion_logits(lua_State *L); /* the method of ctx */
 /* Shared by processors and criteria. */
 cdz_status cdz_lua_begin(const cdz_step *step, void **shared);

@@ -144,6 +144,13 @@ static int hide_as_at(lua_State *L, int at)
     return 1;
 }
 
+/* seq:steer(edits): a row's, too. */
+static int steer_at(lua_State *L, int at)
+{
+    cdz_lua_charge(L, 20);
+    return cdz_lua_steer_at(L, at, check_seq(L, at));
+}
+
 static int ids_at(lua_State *L, int at)
 {
     cdz_lua_push_ids_view(L, cdz_seq_ids(cdz_lua_decoder(L), check_seq(L, at)));
@@ -170,6 +177,7 @@ TWO_FACES(free)
 TWO_FACES(append)
 TWO_FACES(truncate)
 TWO_FACES(hide_as)
+TWO_FACES(steer)
 TWO_FACES(ids)
 TWO_FACES(length)
 
@@ -360,26 +368,21 @@ static int verb_stop_test(lua_State *L)
     return cdz_lua_run_verb(L, v);
 }
 
-const luaL_Reg cdz_lua_seq_verbs[] = {{"seq_new", verb_seq_new},
-                                      {"seq_of_row", verb_seq_of_row},
-                                      {"seq_fork", verb_seq_fork},
-                                      {"seq_free", verb_seq_free},
-                                      {"seq_append", verb_seq_append},
-                                      {"seq_truncate", verb_seq_truncate},
-                                      {"seq_hide_as", verb_seq_hide_as},
-                                      {"seq_ids", verb_seq_ids},
-                                      {"seq_length", verb_seq_length},
-                                      {"seq_forward", verb_seq_forward},
-                                      {"seq_process", verb_seq_process},
-                                      {"stop_test", verb_stop_test},
-                                      {NULL, NULL}};
+const luaL_Reg cdz_lua_seq_verbs[] = {
+    {"seq_new", verb_seq_new},         {"seq_of_row", verb_seq_of_row},
+    {"seq_fork", verb_seq_fork},       {"seq_free", verb_seq_free},
+    {"seq_append", verb_seq_append},   {"seq_truncate", verb_seq_truncate},
+    {"seq_hide_as", verb_seq_hide_as}, {"seq_steer", verb_seq_steer},
+    {"seq_ids", verb_seq_ids},         {"seq_length", verb_seq_length},
+    {"seq_forward", verb_seq_forward}, {"seq_process", verb_seq_process},
+    {"stop_test", verb_stop_test},     {NULL, NULL}};
 
 void cdz_lua_open_seq(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"fork", seq_fork},       {"free", seq_free},
-                                       {"append", seq_append},   {"truncate", seq_truncate},
-                                       {"hide_as", seq_hide_as}, {"ids", seq_ids},
-                                       {"length", seq_length},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"fork", seq_fork},         {"free", seq_free},       {"append", seq_append},
+        {"truncate", seq_truncate}, {"hide_as", seq_hide_as}, {"ids", seq_ids},
+        {"length", seq_length},     {"steer", seq_steer},     {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__len", seq_len}, {"__gc", seq_gc}, {NULL, NULL}};
 
     cdz_lua_define_type(L, CDZ_LUA_SEQ, methods, meta, NULL);

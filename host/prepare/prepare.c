@@ -359,7 +359,7 @@ static cdz_status mind_context(preparation *p, char *warning, size_t bytes)
     const bool fixed = cdz_arch_has_positions(p->arch);
     const uint32_t n_new = job->max_length - job->prompt_len;
     uint32_t longest = 0;
-    if (p->arch->n_buckets || p->arch->context == 0) return CDZ_OK;
+    if (p->arch->buckets.n || p->arch->context == 0) return CDZ_OK;
     CDZ_TRY(count_visible(p));
     for (uint32_t r = 0; r < job->n_prompts; r++)
         if (job->visible[r] > longest) longest = job->visible[r];

@@ -103,6 +103,7 @@ static const struct {
     {"typical_p", "typical_p", false, true, 0, 1},
     {"repetition_penalty", "repetition_penalty", false, true, 0, 1e6},
     {"repeat_penalty", "repetition_penalty", false, true, 0, 1e6},
+    {"length_penalty", "length_penalty", false, false, -1e6, 1e6},
     {"min_tokens", "min_new_tokens", true, false, 0, 1e9},
 };
 
@@ -117,6 +118,7 @@ static bool set_number(cdz_asking *a, size_t i, const cdz_json *value)
         return cdz_serve_fault_set(a->fault, 400, field, NULL, "'%s' must be %s %g%s%g, found %g",
                                    field, numbers[i].above ? "above" : "from", numbers[i].low,
                                    numbers[i].above ? " and at most " : " to ", numbers[i].high, x);
+    if (strcmp(field, "repeat_penalty") == 0 && cdz_ask_looks_back(a)) return true;
     if (strcmp(field, "top_k") == 0 && x < 0) return set_int(a, "top_k", 0);
     if (strcmp(field, "temperature") != 0) return set_json(a, numbers[i].parameter, value);
     if (x <= 0) return cdz_ask_set(a, "do_sample", "false");
@@ -183,24 +185,23 @@ static const struct {
     {"prediction", NULL, "predicted outputs are not used; drafts are a strategy"},
     {"web_search_options", NULL, "the server looks nothing up"},
     {"chat_template", NULL, "a template from a request is code, which this server does not run"},
-    {"stop_token_ids", "[]", "use cadenza.kwargs.eos_token_id"},
-    {"bad_words", "[]", "use cadenza.kwargs.bad_words_ids"},
-    {"allowed_token_ids", "[]", "use cadenza.kwargs.prefix_allowed_tokens"},
-    {"skip_special_tokens", "true", "special tokens are left out of the text"},
     {"prompt_logprobs", NULL, "use 'echo' and 'logprobs'"},
     {"n_probs", "0", "use 'logprobs'"},
-    {"mirostat", "0", "use cadenza.processors"},
-    {"dry_multiplier", "0", "use cadenza.processors"},
-    {"xtc_probability", "0", "use cadenza.processors"},
     {"samplers", NULL, "the order of processors is a pipeline's"},
     {"return_progress", "false", "progress is not told"},
     {"timings_per_token", "false", "times of tokens are not told"},
     {"use_beam_search", "false", "use cadenza.kwargs.num_beams"},
     {"logits_processors", "[]", "use cadenza.processors"},
     {"prompt_embeds", NULL, "prompts are texts or ids"},
-    {"top_n_sigma", "-1", "use cadenza.processors"},
-    {"dynatemp_range", "0", "use cadenza.processors"},
-    {"t_max_predict_ms", "-1", "use cadenza.kwargs.max_time"},
+    {"min_keep", "0", "a cut keeps what it keeps"},
+    {"n_indent", "0", "use cadenza.processors"},
+    {"response_fields", "[]", "answers have all their fields"},
+    {"return_tokens", "false", "use 'return_token_ids'"},
+    {"include_reasoning", "true", "use 'reasoning_format'"},
+    {"kv_transfer_params", "{}", "nothing is handed to another server"},
+    {"vllm_xargs", "{}", "use cadenza.kwargs"},
+    {"mm_processor_kwargs", "{}", "prompts are texts or ids"},
+    {"media_io_kwargs", "{}", "prompts are texts or ids"},
     {"post_sampling_probs", "false", "log-probabilities are of the model's own logits"},
     {"lora", "[]", "there are no adapters here"},
 };
@@ -539,7 +540,7 @@ static bool read_fields(cdz_asking *a)
            cdz_ask_bool(&a->body, "return_token_ids", false, &a->return_ids, fault) &&
            cdz_ask_bool(&a->body, "return_tokens_as_token_ids", false, &a->ids_as_text, fault) &&
            take_numbers(a) && take_salt(a) && take_priority(a) && take_logit_bias(a) &&
-           take_stops(a) && cdz_ask_known(a) && cdz_ask_cadenza(a);
+           take_stops(a) && cdz_ask_tokens(a) && cdz_ask_known(a) && cdz_ask_cadenza(a);
 }
 
 bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, cdz_ask_kind kind, const char *body,

@@ -35,6 +35,16 @@ typedef struct cdz_ask_world {
 
 typedef enum cdz_ask_kind { CDZ_ASK_COMPLETION, CDZ_ASK_CHAT, CDZ_ASK_RESPONSE } cdz_ask_kind;
 
+/* What fields ask for that processors and decode loops do here (ask_samplers.c): names of processors into a list, and
+ * parameters for when the request has a pipeline of its own. */
+typedef struct cdz_ask_own {
+    cdz_buf *list;
+    struct {
+        const char *field, *key, *text; /* key: "section.parameter" */
+    } set[24];
+    size_t n;
+} cdz_ask_own;
+
 typedef struct cdz_asking {
     cdz_arena arena;
     const cdz_ask_world *world;
@@ -43,6 +53,7 @@ typedef struct cdz_asking {
     cdz_json asked;     /* of a response: the body as it came */
     bool chat, respond; /* a response is a chat too */
     bool stream, usage, usage_each, echo, logprobs, return_ids, ids_as_text;
+    bool all_text;         /* special tokens are part of the text */
     const cdz_json *tools; /* those that the answer may call; NULL: none */
     cdz_reply_form form;
     bool special;  /* the answer is read with special tokens: some of them mark calls */
@@ -57,6 +68,8 @@ typedef struct cdz_asking {
     cdz_ask_prompt *prompts;
     size_t n_prompts;
     cdz_stop_texts stops;
+    cdz_ids ends; /* tokens that end an answer and are no part of its text; NULL: as the loop says */
+    uint32_t n_stops;                 /* of those, the first: stop_token_ids */
     cdz_buf kwargs;                   /* members of an object, without braces */
     const char *set[64], *values[64]; /* their names and texts */
     size_t n_set;
@@ -65,9 +78,10 @@ typedef struct cdz_asking {
     bool named_pipeline;
     const char *pipeline_name; /* of one that is there; or NULL */
     const char *strategy;      /* id or NULL */
-    const char *structured;    /* the field that says what the answer may be, or NULL */
-    const char *cache_salt;    /* or NULL */
-    int64_t priority;          /* to the scheduler */
+    cdz_ask_own own;
+    const char *structured; /* the field that says what the answer may be, or NULL */
+    const char *cache_salt; /* or NULL */
+    int64_t priority;       /* to the scheduler */
 } cdz_asking;
 
 /* False: fault says why. Free it in either case. */
@@ -111,6 +125,19 @@ bool cdz_ask_structured(cdz_asking *ask);
 bool cdz_ask_tags(cdz_asking *ask, const char *field, const cdz_json *value, cdz_buf *out);
 /* The field of the request that a refusal at submission is about: the one that asks for a form; or NULL. */
 const char *cdz_ask_blamed(const cdz_asking *ask, const cdz_error *err);
+/* Tokens by fields of vLLM's: those that end an answer, are banned or alone allowed (ask_tokens.c). */
+bool cdz_ask_tokens(cdz_asking *ask);
+bool cdz_ask_samplers(cdz_asking *ask, cdz_ask_own *own);
+bool cdz_ask_set_own(cdz_asking *ask, const cdz_ask_own *own);
+/* The field whose value a sentence refuses, or NULL. */
+const char *cdz_ask_blamed_own(const cdz_asking *ask, const char *text);
+/* A name for the list; and a value. field: who asks. */
+bool cdz_ask_want(cdz_asking *ask, cdz_ask_own *own, const char *field, const char *processor);
+bool cdz_ask_own_set(cdz_asking *ask, cdz_ask_own *own, const char *field, const char *key,
+                     const char *text);
+/* Whether llama-server's penalties are those of the newest tokens alone. */
+bool cdz_ask_looks_back(const cdz_asking *ask);
+bool cdz_ask_allowed(cdz_asking *ask, cdz_ask_own *own); /* ask_tokens.c */
 /* Names that ask for little (ask_known.c); what a body with messages cannot have. */
 bool cdz_ask_known(cdz_asking *ask);
 bool cdz_ask_chat_only(const cdz_json *body, cdz_serve_fault *fault);

@@ -134,7 +134,6 @@ typedef struct made {
     cdz_buf list; /* of processors */
     const cdz_json *names[MOST_PROCESSORS], *params[MOST_PROCESSORS];
     uint32_t n;
-    double presence, frequency;
 } made;
 
 static bool take_processor(cdz_asking *a, const cdz_json *item, made *m)
@@ -208,33 +207,6 @@ static bool set_params(cdz_asking *a, const made *m)
     return true;
 }
 
-/* --- penalties of OpenAI's, which are processors here ---------------------------------------------------------------- */
-
-static bool take_penalty(cdz_asking *a, const char *name, made *m, double *out)
-{
-    const cdz_json *value = cdz_ask_field(&a->body, name);
-    *out = 0;
-    if (!value) return true;
-    if (!cdz_json_number(value, out) || *out < -2 || *out > 2)
-        return cdz_serve_fault_set(a->fault, 400, name, NULL, "'%s' must be a number from -2 to 2",
-                                   name);
-    const bool wanted = *out < 0 || *out > 0;
-    if (wanted && a->named_pipeline)
-        return cdz_serve_fault_set(
-            a->fault, 400, name, NULL,
-            "'%s' does not go with cadenza.pipeline: write the processor into the "
-            "pipeline's file",
-            name);
-    if (wanted) cdz_buf_printf(&m->list, "%s%s", m->list.len ? ", " : "", name);
-    return true;
-}
-
-static bool set_penalty(cdz_asking *a, const char *name, double value)
-{
-    const cdz_json number = {.type = CDZ_JSON_REAL, .real = value};
-    return !(value < 0 || value > 0) || set_param(a, name, name, &number);
-}
-
 /* --- the pipeline ------------------------------------------------------------------------------------------------------ */
 
 static bool take_pipeline(cdz_asking *a, const cdz_json *name, const char **file)
@@ -269,8 +241,7 @@ static bool make_pipeline(cdz_asking *a, const char *file, const made *m)
     if (status != CDZ_OK) return cdz_serve_fault_of(a->fault, "cadenza", &err);
     a->pipeline = own;
     a->own_pipeline = true;
-    return set_params(a, m) && set_penalty(a, "presence_penalty", m->presence) &&
-           set_penalty(a, "frequency_penalty", m->frequency);
+    return set_params(a, m) && cdz_ask_set_own(a, &a->own);
 }
 
 static bool take_all(cdz_asking *a, const cdz_json *object, made *m)
@@ -285,8 +256,7 @@ static bool take_all(cdz_asking *a, const cdz_json *object, made *m)
     a->strategy = strategy ? strategy->string : NULL;
     return take_kwargs(a, cdz_ask_field(object, "kwargs")) &&
            take_processors(a, cdz_ask_field(object, "processors"), m) &&
-           take_penalty(a, "presence_penalty", m, &m->presence) &&
-           take_penalty(a, "frequency_penalty", m, &m->frequency) && make_pipeline(a, file, m);
+           cdz_ask_samplers(a, &a->own) && cdz_ask_allowed(a, &a->own) && make_pipeline(a, file, m);
 }
 
 bool cdz_ask_cadenza(cdz_asking *a)
@@ -294,11 +264,13 @@ bool cdz_ask_cadenza(cdz_asking *a)
     static const cdz_json nothing = {.type = CDZ_JSON_OBJECT};
     const cdz_json *object = cdz_ask_field(&a->body, "cadenza");
     made m = {0};
+    a->own.list = &m.list;
     if (object && object->type != CDZ_JSON_OBJECT)
         return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
                                    "'cadenza' must be an object, found %s",
                                    cdz_json_type_name(object));
     const bool good = take_all(a, object ? object : &nothing, &m);
     cdz_buf_free(&m.list);
+    a->own.list = NULL;
     return good;
 }

@@ -1,5 +1,6 @@
 /* ask_known.c - fields that change nothing about the tokens, or only a little: those that many clients always send, which are
  * checked and taken, the id of the answer, and what one endpoint has and another has not. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/ask.h"
@@ -19,6 +20,10 @@ static const struct {
     {"store", CDZ_JSON_BOOL, "true or false"},
     {"cache_prompt", CDZ_JSON_BOOL, "true or false"},
     {"parallel_tool_calls", CDZ_JSON_BOOL, "true or false"},
+    {"spaces_between_special_tokens", CDZ_JSON_BOOL, "true or false"}, /* of slow tokenizers */
+    {"id_slot", CDZ_JSON_INT, "an integer"},                           /* any place is as good */
+    {"n_keep", CDZ_JSON_INT, "an integer"}, /* nothing is ever dropped from a context */
+    {"n_discard", CDZ_JSON_INT, "an integer"},
 };
 
 static bool check_taken(const cdz_asking *a)
@@ -70,10 +75,22 @@ static bool check_least(const cdz_asking *a)
                                (long long)least->integer, (long long)a->max_tokens);
 }
 
+/* llama-server's limit in milliseconds. */
+static bool take_time(cdz_asking *a)
+{
+    char text[40];
+    double ms = -1;
+    const cdz_json *limit = cdz_ask_field(&a->body, "t_max_predict_ms");
+    if (limit && !cdz_json_number(limit, &ms))
+        return cdz_serve_fault_set(a->fault, 400, "t_max_predict_ms", NULL,
+                                   "'t_max_predict_ms' must be a number, found %s",
+                                   cdz_json_type_name(limit));
+    if (!(ms > 0)) return true;
+    snprintf(text, sizeof text, "%.17g", ms / 1000);
+    return cdz_ask_set(a, "max_time", text);
+}
+
 bool cdz_ask_known(cdz_asking *a)
 {
-    bool endless;
-    return check_taken(a) && take_id(a) && check_least(a) &&
-           cdz_ask_bool(&a->body, "ignore_eos", false, &endless, a->fault) &&
-           (!endless || cdz_ask_set(a, "eos_token_id", "[]"));
+    return check_taken(a) && take_id(a) && check_least(a) && take_time(a);
 }

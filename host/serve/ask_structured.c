@@ -172,7 +172,8 @@ const char *cdz_ask_blamed(const cdz_asking *a, const cdz_error *err)
 {
     static const char *const names[] = {"json_schema", "regex", "grammar", "choice", "json_object"};
     static const char from[] = "request: ";
-    const char *text = err->text;
+    const char *text = err->text, *sampler = cdz_ask_blamed_own(a, text);
+    if (sampler) return sampler;
     if (!a->structured || strncmp(text, from, sizeof from - 1) != 0) return NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t n = strlen(names[i]);

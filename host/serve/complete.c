@@ -88,9 +88,10 @@ void cdz_complete_catch_up(cdz_http_exchange *e)
 static void tell_piece(cdz_generation_run *run, const cdz_event *event)
 {
     cdz_http_exchange *e = run->exchange;
-    const size_t len = e->ask.special
-                           ? cdz_model_answer_shown(e->served->model, &e->ask.form, event)
-                           : strlen(event->text);
+    size_t len = e->ask.special && !e->ask.all_text
+                     ? cdz_model_answer_shown(e->served->model, &e->ask.form, event)
+                     : strlen(event->text);
+    if (len != SIZE_MAX) len = cdz_serve_without_end(e, event->ids, event->n_ids, event->text, len);
     if (len == SIZE_MAX) {
         run->texts[event->row].text.failed = true;
         return;
@@ -249,8 +250,8 @@ static bool blame(cdz_http_exchange *e)
     cdz_serve_fault *f = &e->fault;
     static const char set[] = "-s "; /* a value that was set over a pipeline's file */
     static const size_t n = sizeof set - 1;
-    if (f->status != 400 || *f->param || !cdz_ask_field(&e->ask.body, "cadenza")) return false;
-    snprintf(f->param, sizeof f->param, "cadenza");
+    if (f->status != 400 || (!*f->param && !cdz_ask_field(&e->ask.body, "cadenza"))) return false;
+    if (!*f->param) snprintf(f->param, sizeof f->param, "cadenza");
     if (strncmp(f->text, set, n) == 0) memmove(f->text, f->text + n, strlen(f->text + n) + 1);
     return false;
 }
@@ -296,7 +297,8 @@ static void put_prompt_text(const cdz_http_exchange *e, size_t prompt, cdz_buf *
     char *text = NULL;
     if (p->text) {
         cdz_buf_puts(out, p->text);
-    } else if (cdz_detokenize(e->served->model, p->ids, p->n, true, &text, NULL) == CDZ_OK) {
+    } else if (cdz_detokenize(e->served->model, p->ids, p->n, !e->ask.all_text, &text, NULL) ==
+               CDZ_OK) {
         cdz_buf_puts(out, text);
         cdz_free(text);
     } else {
@@ -452,12 +454,17 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
         text = run->texts[row].text.data ? run->texts[row].text.data : "";
     const char *reason = run->result ? cdz_result_finish_reason(run->result, row) : "length";
     const int32_t *ids = run->result ? cdz_result_ids(run->result, row, &n_ids) : NULL;
-    const size_t cut = cdz_stop_find(&e->ask.stops, text, strlen(text), 0, &which);
+    const size_t len =
+        e->ask.special ? strlen(text) : cdz_serve_without_end(e, ids, n_ids, text, strlen(text));
+    const int32_t stop_id = cdz_serve_stop_id(e, ids, n_ids);
+    const size_t cut = cdz_stop_find(&e->ask.stops, text, len, 0, &which);
     const bool stopped = which < e->ask.stops.n;
     if (e->ask.echo) put_prompt_text(e, run->prompt, &end->text);
     cdz_buf_add(&end->text, text, cut);
     if (stopped)
         cdz_json_write_string(&end->reason, e->ask.stops.at[which], strlen(e->ask.stops.at[which]));
+    else if (stop_id >= 0)
+        cdz_buf_printf(&end->reason, "%d", (int)stop_id);
     else if (!is_known_reason(reason))
         cdz_json_write_string(&end->reason, reason, strlen(reason));
     if (e->ask.logprobs &&

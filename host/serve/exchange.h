@@ -213,6 +213,11 @@ bool cdz_serve_tokenize(cdz_http_exchange *exchange, const cdz_json *body, int32
 /* The text of the salt under which the exchange's requests find each other; cache_salt: NULL is none. */
 void cdz_complete_salt(const cdz_http_exchange *exchange, const char *cache_salt, cdz_buf *out);
 void cdz_complete(cdz_http_exchange *exchange); /* completions and chats: a worker's */
+/* How much of the text of ids (n) is the answer's: one that ends it is not, unless the client wants it (ends.c). */
+size_t cdz_serve_without_end(const cdz_http_exchange *exchange, const int32_t *ids, uint32_t n,
+                             const char *text, size_t len);
+/* The token of stop_token_ids that an answer of these ids ends with; -1: none. */
+int32_t cdz_serve_stop_id(const cdz_http_exchange *exchange, const int32_t *ids, uint32_t n);
 /* Puts the text that was held back into out. The lock is held. */
 void cdz_complete_catch_up(cdz_http_exchange *exchange);
 

@@ -116,38 +116,38 @@ static void say_loaded(const cdz_served *s, double seconds, const cdz_error *err
     cdz_buf_free(&line);
 }
 
-static void *load_alone(void *user)
+/* A thread of its own for a model that comes or goes, which uses it meanwhile. The lock is held. False: there is no thread. */
+static bool start_alone(cdz_served *s, void *(*work)(void *))
 {
-    cdz_served *s = user;
+    pthread_t thread;
+    cdz_assert_holds(&s->serve->served.lock);
+    if (pthread_create(&thread, NULL, work, s) != 0) return false;
+    pthread_detach(thread);
+    s->state = CDZ_SERVED_LOADING;
+    s->n_users++;
+    s->serve->served.n_loading++;
+    return true;
+}
+
+static void end_alone(cdz_served *s)
+{
     cdz_serve *serve = s->serve;
-    cdz_error err = {0};
-    const double start = cdz_now_s();
-    const cdz_status status = load(s, &err);
-    say_loaded(s, cdz_now_s() - start, status == CDZ_OK ? NULL : &err);
     cdz_mutex_lock(&serve->served.lock);
     s->n_users--;
     serve->served.n_loading--;
     pthread_cond_broadcast(&serve->served.changed);
     cdz_mutex_unlock(&serve->served.lock);
-    return NULL;
 }
 
-/* The lock is held. False: there is no thread for it. */
-static bool start_loading(cdz_served *s)
+static void *load_alone(void *user)
 {
-    pthread_t thread;
-    cdz_assert_holds(&s->serve->served.lock);
-    s->state = CDZ_SERVED_LOADING;
-    s->n_users++;
-    s->serve->served.n_loading++;
-    if (pthread_create(&thread, NULL, load_alone, s) == 0) {
-        pthread_detach(thread);
-        return true;
-    }
-    s->state = CDZ_SERVED_ABSENT;
-    s->n_users--;
-    s->serve->served.n_loading--;
-    return false;
+    cdz_served *s = user;
+    cdz_error err = {0};
+    const double start = cdz_now_s();
+    const cdz_status status = load(s, &err);
+    say_loaded(s, cdz_now_s() - start, status == CDZ_OK ? NULL : &err);
+    end_alone(s);
+    return NULL;
 }
 
 /* --- which there are ------------------------------------------------------------------------------------------ */
@@ -226,7 +226,7 @@ cdz_status cdz_served_change(cdz_serve *serve, const cdz_serve_rules *rules, boo
     const bool good = arrange(serve, rules);
     for (size_t i = 0; good && !wait && i < rules->n_models; i++) {
         cdz_served *s = rules->models[i].at_start ? find(serve, rules->models[i].id) : NULL;
-        if (s && s->state == CDZ_SERVED_ABSENT) start_loading(s);
+        if (s && s->state == CDZ_SERVED_ABSENT) (void)start_alone(s, load_alone);
     }
     cdz_served *given = wait && good ? serve->served.first : NULL; /* nobody else is there yet */
     cdz_mutex_unlock(&serve->served.lock);
@@ -258,7 +258,7 @@ typedef enum entry { ENTER, WAIT, REFUSED } entry;
 static entry enter(cdz_http_exchange *e, cdz_served *s)
 {
     cdz_assert_holds(&s->serve->served.lock);
-    if (s->state == CDZ_SERVED_ABSENT && (s->serve->served.closing || !start_loading(s))) {
+    if (s->state == CDZ_SERVED_ABSENT && (s->serve->served.closing || !start_alone(s, load_alone))) {
         cdz_serve_fault_set(&e->fault, 503, "model", NULL, "the model cannot be loaded now");
         return REFUSED;
     }
@@ -340,27 +340,9 @@ static void let_go(cdz_served *s)
 
 static void *let_go_alone(void *user)
 {
-    cdz_served *s = user;
-    cdz_serve *serve = s->serve;
-    let_go(s);
-    cdz_mutex_lock(&serve->served.lock);
-    s->n_users--;
-    serve->served.n_loading--;
-    pthread_cond_broadcast(&serve->served.changed);
-    cdz_mutex_unlock(&serve->served.lock);
+    let_go(user);
+    end_alone(user);
     return NULL;
-}
-
-/* The lock is held. */
-static void start_letting_go(cdz_served *s)
-{
-    pthread_t thread;
-    cdz_assert_holds(&s->serve->served.lock);
-    if (pthread_create(&thread, NULL, let_go_alone, s) != 0) return; /* in a second, then */
-    pthread_detach(thread);
-    s->state = CDZ_SERVED_LOADING;
-    s->n_users++;
-    s->serve->served.n_loading++;
 }
 
 static bool is_idle(const cdz_served *s, double now)
@@ -376,7 +358,7 @@ void cdz_served_second(cdz_serve *serve, double now)
     for (cdz_served **at = &serve->served.first; *at;) {
         cdz_served *s = *at;
         if (is_idle(s, now) && s->saved.file) {
-            start_letting_go(s);
+            (void)start_alone(s, let_go_alone); /* if there is no thread: in a second, then */
         } else if (is_idle(s, now)) {
             cdz_model_close(s->model); /* the engine's thread takes it apart */
             s->model = NULL;

@@ -39,6 +39,7 @@ typedef struct cdz_tok_model {
 
     const double *scores; /* Unigram: by id */
     double unk_score;
+    bool float32;         /* scores are added in it: only our own SentencePiece reader says so */
     uint32_t max_chars;   /* WordPiece: of a word that is not unk as a whole */
     cdz_byte_trie trie;   /* Unigram, WordPiece */
     uint32_t prefix_node; /* WordPiece: where the tokens inside a word begin; 0: there are none */

@@ -1,4 +1,6 @@
 /* model_read.c - the "model" part of a tokenizer.json, for models over characters. */
+#include <math.h>
+
 #include "token/json_flag.h"
 #include "token/model.h"
 
@@ -64,7 +66,7 @@ static cdz_status read_unigram(cdz_tok_model *model, const cdz_json *part, const
                                cdz_arena *arena, cdz_error *err)
 {
     const cdz_json *unk = cdz_json_get(part, "unk_id");
-    double lowest = 0;
+    double lowest = NAN;
     if (unk && !cdz_json_is(unk, CDZ_JSON_NULL)) {
         if (!cdz_json_is(unk, CDZ_JSON_INT) || unk->integer < 0 || unk->integer >= vocab->n_model)
             return cdz_err(
@@ -74,11 +76,12 @@ static cdz_status read_unigram(cdz_tok_model *model, const cdz_json *part, const
         model->unk_id = (int32_t)unk->integer;
     }
     CDZ_TRY(cdz_json_flag(part, "model", "byte_fallback", false, &model->byte_fallback, err));
+    CDZ_TRY(cdz_json_flag(part, "model", "float32", false, &model->float32, err));
     find_bytes(model);
     for (uint32_t i = 0; i < vocab->n_model; i++)
-        if (i == 0 || vocab->scores[i] < lowest) lowest = vocab->scores[i];
+        if (isnan(lowest) || vocab->scores[i] < lowest) lowest = vocab->scores[i];
     model->scores = vocab->scores;
-    model->unk_score = lowest - 10; /* the reference's kUnkPenalty */
+    model->unk_score = (isnan(lowest) ? 0 : lowest) - 10; /* the reference's kUnkPenalty */
     return cdz_byte_trie_build(&model->trie, model->words, arena, err);
 }
 

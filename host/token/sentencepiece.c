@@ -2,9 +2,10 @@
  *
  * What is made of the pieces is the reference's (transformers 5): LlamaTokenizer and GemmaTokenizer read BPE, whose merges are
  * all ways to put a piece together of two others, in the order of ids; T5Tokenizer reads Unigram, with the file's own map
- * of characters. */
+ * of characters. MarianTokenizer cuts by source.spm and numbers by vocab.json, which has the tokens of both languages. */
 #include "token/sentencepiece.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ enum { CONTROL = 3, USER_DEFINED = 4 };
 /* model_type */
 enum { UNIGRAM = 1, BPE = 2 };
 
-typedef enum way { LLAMA, GEMMA, T5 } way;
+typedef enum way { LLAMA, GEMMA, T5, MARIAN } way; /* Unigram from T5 on */
 
 static const struct {
     const char *name;
@@ -32,22 +33,22 @@ static const struct {
 } classes[] = {
     {"LlamaTokenizer", LLAMA},     {"LlamaTokenizerFast", LLAMA}, {"GemmaTokenizer", GEMMA},
     {"GemmaTokenizerFast", GEMMA}, {"T5Tokenizer", T5},           {"T5TokenizerFast", T5},
-    {"MT5Tokenizer", T5},          {"MT5TokenizerFast", T5},
+    {"MT5Tokenizer", T5},          {"MT5TokenizerFast", T5},      {"MarianTokenizer", MARIAN},
 };
 
 /* Special tokens that a class has unless the file says otherwise. */
 static const struct {
-    const char *key, *of[3];
-} roles[] = {{"unk_token", {"<unk>", "<unk>", "<unk>"}},
-             {"bos_token", {"<s>", "<bos>", NULL}},
-             {"eos_token", {"</s>", "<eos>", "</s>"}},
-             {"pad_token", {NULL, "<pad>", "<pad>"}},
-             {"mask_token", {NULL, "<mask>", NULL}}};
+    const char *key, *of[4];
+} roles[] = {{"unk_token", {"<unk>", "<unk>", "<unk>", "<unk>"}},
+             {"bos_token", {"<s>", "<bos>", NULL, NULL}},
+             {"eos_token", {"</s>", "<eos>", "</s>", "</s>"}},
+             {"pad_token", {NULL, "<pad>", "<pad>", "<pad>"}},
+             {"mask_token", {NULL, "<mask>", NULL, NULL}}};
 
 typedef struct piece {
     const char *text;
     uint32_t len;
-    float score;
+    float score; /* NaN: no text is cut into it */
     uint32_t type;
 } piece;
 
@@ -64,7 +65,7 @@ typedef struct field {
 
 typedef struct writer {
     const char *name;
-    const cdz_json *config; /* or NULL */
+    const cdz_json *config, *numbers; /* or NULL */
     cdz_arena arena;
     piece *pieces;
     uint32_t n;
@@ -257,7 +258,7 @@ static cdz_status read_class(writer *w)
     const cdz_json *name = setting(w, "tokenizer_class");
     const bool named = cdz_json_is(name, CDZ_JSON_STRING);
     bool known = !named;
-    w->way = w->model_type == BPE ? LLAMA : T5;
+    w->way = w->model_type == BPE ? LLAMA : w->numbers ? MARIAN : T5;
     for (size_t i = 0; named && i < sizeof classes / sizeof *classes; i++)
         if (cdz_json_eq(name, classes[i].name)) {
             w->way = classes[i].way;
@@ -267,16 +268,77 @@ static cdz_status read_class(writer *w)
         return cdz_err(
             w->err, CDZ_E_UNSUPPORTED,
             "%s: what %.60s makes of it is not known here (known are LlamaTokenizer, "
-            "GemmaTokenizer, T5Tokenizer, MT5Tokenizer); a tokenizer.json beside it would be "
+            "GemmaTokenizer, T5Tokenizer, MT5Tokenizer, MarianTokenizer); a tokenizer.json beside it would be "
             "read in its place",
             w->name, name->string);
-    const uint64_t expected = w->way == T5 ? UNIGRAM : BPE;
+    if ((w->way == MARIAN) != (w->numbers != NULL))
+        return cdz_err(w->err, CDZ_E_UNSUPPORTED, "%s: %s", w->name,
+                       w->numbers ? "its tokens are numbered by vocab.json, which MarianTokenizer "
+                                    "alone is known to read"
+                                  : "MarianTokenizer reads source.spm and vocab.json");
+    const uint64_t expected = w->way >= T5 ? UNIGRAM : BPE;
     if (w->model_type == expected) return CDZ_OK;
     return cdz_err(w->err, CDZ_E_UNSUPPORTED, "%s: its kind is %s, expected %s", w->name,
                    w->model_type == UNIGRAM ? "Unigram"
                    : w->model_type == BPE   ? "BPE"
                                             : "words or characters",
                    expected == UNIGRAM ? "Unigram" : "BPE");
+}
+
+/* --- numbers of vocab.json --------------------------------------------------------------------------------------- */
+
+static cdz_status wrong_number(const writer *w, const cdz_json_member *m)
+{
+    return cdz_err(w->err, CDZ_E_INPUT,
+                   "%s: vocab.json: \"%.40s\" must have a number of its own from 0 to %u", w->name,
+                   m->key, (unsigned)w->numbers->len - 1);
+}
+
+/* Pieces in the order of their numbers; what source.spm lacks is there to be written, and found where a text has nothing but
+ * it between two pieces. What vocab.json lacks is gone. */
+static cdz_status take_numbers(writer *w)
+{
+    const uint32_t n = w->numbers->len;
+    piece *of = cdz_arena_array(&w->arena, n, sizeof *of);
+    uint8_t *added = cdz_arena_array(&w->arena, n + MOST_ADDED, sizeof *added);
+    cdz_strmap ids;
+    bool again;
+    if (!of || !added || !cdz_strmap_init(&ids, &w->arena, n + MOST_ADDED)) return no_memory(w);
+    memset(added, 0, n + MOST_ADDED);
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_json_member *m = &w->numbers->members[i];
+        if (m->value.type != CDZ_JSON_INT || m->value.integer < 0 || m->value.integer >= n ||
+            of[m->value.integer].text || !m->key_len || m->key_len > MOST_PIECE_BYTES)
+            return wrong_number(w, m);
+        const int32_t own = cdz_strmap_get(&w->ids, m->key, m->key_len);
+        piece *p = &of[m->value.integer];
+        *p = own >= 0 ? w->pieces[own] : (piece){.score = NAN, .type = 1};
+        p->text = m->key;
+        p->len = m->key_len;
+        cdz_strmap_put(&ids, m->key, m->key_len, (int32_t)m->value.integer, &again);
+        const bool language = p->len > 4 && strncmp(p->text, ">>", 2) == 0 &&
+                              memcmp(p->text + p->len - 2, "<<", 2) == 0;
+        added[m->value.integer] = language;
+    }
+    w->pieces = of;
+    w->added = added;
+    w->ids = ids;
+    w->n = w->n_ids = n;
+    const int32_t unk = role(w, 0) ? cdz_strmap_get(&ids, role(w, 0), strlen(role(w, 0))) : -1;
+    if (unk < 0)
+        return cdz_err(w->err, CDZ_E_INPUT, "%s: vocab.json has no token for what is unknown",
+                       w->name);
+    w->unk_id = (uint64_t)unk;
+    return CDZ_OK;
+}
+
+static cdz_status read_numbers(writer *w)
+{
+    if (!w->numbers) return CDZ_OK;
+    if (w->numbers->type != CDZ_JSON_OBJECT || !w->numbers->len || w->numbers->len > MOST_PIECES)
+        return cdz_err(w->err, CDZ_E_INPUT, "%s: vocab.json is not an object of 1 to %d numbers",
+                       w->name, MOST_PIECES);
+    return take_numbers(w);
 }
 
 /* --- added tokens ------------------------------------------------------------------------------------------------ */
@@ -399,26 +461,48 @@ static void put_base64(cdz_buf *out, span s)
 
 #define SPACE "\xE2\x96\x81"
 
+#define REPLACE_SPACE                                                                              \
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" SPACE "\"},\"content\":\" \"}"
+#define METASPACE                                                                                  \
+    "{\"type\":\"Metaspace\",\"replacement\":\"" SPACE                                             \
+    "\",\"prepend_scheme\":\"always\",\"split\":true}"
+
+static void write_charsmap(writer *w)
+{
+    if (w->charsmap.at == w->charsmap.end) return;
+    cdz_buf_puts(w->out, "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
+    put_base64(w->out, w->charsmap);
+    cdz_buf_puts(w->out, "\"},");
+}
+
+static void write_t5_spaces(writer *w)
+{
+    cdz_buf_puts(w->out, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                         "\"WhitespaceSplit\"}," METASPACE "]},\"decoder\":" METASPACE ",");
+}
+
+/* To SentencePiece itself the space alone is one; what a text begins or ends with goes in decoding. */
+static void write_marian_spaces(writer *w)
+{
+    cdz_buf_puts(
+        w->out,
+        "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+        "\"pattern\":{\"String\":\" \"},\"behavior\":\"Removed\",\"invert\":false}," METASPACE
+        "]},\"decoder\":{\"type\":\"Sequence\",\"decoders\":[" REPLACE_SPACE
+        ",{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":65535,"
+        "\"stop\":65535}]},");
+}
+
 /* How a text becomes pieces' letters, and pieces a text. */
 static void write_spaces(writer *w)
 {
-    static const char back[] =
-        "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"" SPACE
-        "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}";
+    static const char back[] = "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[" REPLACE_SPACE
+                               ",{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}";
     const bool prefix = is_set(w, "add_prefix_space", true);
-    if (w->way == T5) {
-        if (w->charsmap.at != w->charsmap.end) {
-            cdz_buf_puts(w->out,
-                         "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
-            put_base64(w->out, w->charsmap);
-            cdz_buf_puts(w->out, "\"},");
-        }
-        cdz_buf_puts(w->out,
-                     "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
-                     "\"WhitespaceSplit\"},{\"type\":\"Metaspace\",\"replacement\":\"" SPACE
-                     "\",\"prepend_scheme\":\"always\",\"split\":true}]},\"decoder\":{\"type\":"
-                     "\"Metaspace\",\"replacement\":\"" SPACE
-                     "\",\"prepend_scheme\":\"always\",\"split\":true},");
+    if (w->way >= T5) {
+        write_charsmap(w);
+        if (w->way == T5) write_t5_spaces(w);
+        if (w->way == MARIAN) write_marian_spaces(w);
     } else if (w->way == GEMMA) {
         cdz_buf_puts(
             w->out,
@@ -456,15 +540,15 @@ static void put_order(writer *w, bool bos, bool eos, const char *sequence, int t
 
 static void write_template(writer *w)
 {
-    const char *bos = w->way != T5 && is_set(w, "add_bos_token", false) ? role(w, 1) : NULL;
-    const char *eos = w->way == T5 || is_set(w, "add_eos_token", false) ? role(w, 2) : NULL;
+    const char *bos = w->way < T5 && is_set(w, "add_bos_token", false) ? role(w, 1) : NULL;
+    const char *eos = w->way >= T5 || is_set(w, "add_eos_token", false) ? role(w, 2) : NULL;
     if (!bos && !eos) return;
     cdz_buf_puts(w->out, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[");
     put_order(w, bos, eos, "A", 0);
     cdz_buf_puts(w->out, "],\"pair\":[");
     put_order(w, bos, eos, "A", 0);
     cdz_buf_putc(w->out, ',');
-    put_order(w, bos, eos, "B", w->way == T5 ? 0 : 1);
+    put_order(w, bos, eos, "B", w->way >= T5 ? 0 : 1);
     cdz_buf_puts(w->out, "],\"special_tokens\":{");
     put_end(w, bos, "bos", false);
     put_end(w, eos, "eos", bos);
@@ -528,12 +612,16 @@ static cdz_status write_unigram(writer *w)
         return cdz_err(w->err, CDZ_E_INPUT, "%s: its unknown piece is %llu, there are %u pieces",
                        w->name, (unsigned long long)w->unk_id, (unsigned)w->n);
     cdz_buf_printf(
-        w->out, "\"model\":{\"type\":\"Unigram\",\"byte_fallback\":false,\"unk_id\":%u,\"vocab\":[",
-        (unsigned)w->unk_id);
+        w->out,
+        "\"model\":{\"type\":\"Unigram\",\"byte_fallback\":false,\"float32\":%s,\"unk_id\":%u,\"vocab\":[",
+        w->way == MARIAN ? "true" : "false", (unsigned)w->unk_id);
     for (uint32_t i = 0; i < w->n; i++) {
         cdz_buf_puts(w->out, i ? ",[" : "[");
         put_text(w, w->pieces[i].text, w->pieces[i].len);
-        cdz_buf_printf(w->out, ",%.9g]", (double)w->pieces[i].score);
+        if (isnan(w->pieces[i].score))
+            cdz_buf_puts(w->out, ",null]");
+        else
+            cdz_buf_printf(w->out, ",%.9g]", (double)w->pieces[i].score);
     }
     for (uint32_t i = 0; i < w->n_extra; i++) {
         cdz_buf_puts(w->out, ",[");
@@ -548,22 +636,27 @@ static cdz_status write_tokenizer(writer *w, span all)
 {
     CDZ_TRY(read_model(w, all));
     CDZ_TRY(read_class(w));
+    CDZ_TRY(read_numbers(w));
     CDZ_TRY(add_all(w));
     cdz_buf_putc(w->out, '{');
     write_added(w);
     write_spaces(w);
     write_template(w);
-    CDZ_TRY(w->way == T5 ? write_unigram(w) : write_bpe(w));
+    CDZ_TRY(w->way >= T5 ? write_unigram(w) : write_bpe(w));
     cdz_buf_putc(w->out, '}');
     return w->out->failed ? no_memory(w) : CDZ_OK;
 }
 
-cdz_status cdz_tokenizer_json_of_sentencepiece(const void *bytes, size_t len, const cdz_json *config,
+cdz_status cdz_tokenizer_json_of_sentencepiece(const void *bytes, size_t len,
+                                               const cdz_json *config, const cdz_json *numbers,
                                                const char *name, cdz_buf *out, cdz_error *err)
 {
-    writer w = {.name = name, .config = config, .out = out, .err = err};
+    writer w = {.name = name, .config = config, .numbers = numbers, .out = out, .err = err};
     const uint8_t *at = bytes;
-    out->limit = cdz_json_allowance(len, 0) / 2;
+    size_t read = len;
+    for (uint32_t i = 0; numbers && numbers->type == CDZ_JSON_OBJECT && i < numbers->len; i++)
+        read += numbers->members[i].key_len + 8;
+    out->limit = cdz_json_allowance(read, 0) / 2;
     const cdz_status status = write_tokenizer(&w, (span){at, at + len});
     cdz_arena_free(&w.arena);
     return status;

@@ -6,9 +6,10 @@
 #include "base/buf.h"
 #include "base/json.h"
 
-/* config: what tokenizer_config.json says, or NULL: of it come the class, special tokens and what is added to texts. name
- * stands for the file in sentences. CDZ_E_UNSUPPORTED names the class that is not known. */
-cdz_status cdz_tokenizer_json_of_sentencepiece(const void *bytes, size_t len, const cdz_json *config,
+/* config: what tokenizer_config.json says, or NULL: of it come the class, special tokens and what is added to texts. numbers:
+ * what vocab.json says where that numbers the tokens, or NULL. name stands for the file in sentences. CDZ_E_UNSUPPORTED names the class that is not known. */
+cdz_status cdz_tokenizer_json_of_sentencepiece(const void *bytes, size_t len,
+                                               const cdz_json *config, const cdz_json *numbers,
                                                const char *name, cdz_buf *out, cdz_error *err);
 
 #endif

@@ -196,8 +196,8 @@ static cdz_status open_gguf(const char *path, cdz_tokenizer **out, cdz_error *er
 
 /* What a folder holds; all of it is freed together. */
 typedef struct files {
-    char *json, *config, *jinja, *name, *model;
-    size_t json_len, config_len, jinja_len, model_len;
+    char *json, *config, *jinja, *name, *model, *vocab;
+    size_t json_len, config_len, jinja_len, model_len, vocab_len;
 } files;
 
 static void free_files(files *f)
@@ -207,13 +207,14 @@ static void free_files(files *f)
     free(f->jinja);
     free(f->name);
     free(f->model);
+    free(f->vocab);
 }
 
-/* A SentencePiece model, where there is no tokenizer.json. */
+/* A SentencePiece model, where there is no tokenizer.json; source.spm is numbered by vocab.json. */
 static cdz_status find_model(const char *folder, files *f, cdz_error *err)
 {
     static const char *const names[] = {"tokenizer.model", "spiece.model",
-                                        "sentencepiece.bpe.model", "spm.model"};
+                                        "sentencepiece.bpe.model", "spm.model", "source.spm"};
     const char *found = names[0];
     for (size_t i = 0; !f->model && i < sizeof names / sizeof *names; i++) {
         found = names[i];
@@ -222,6 +223,8 @@ static cdz_status find_model(const char *folder, files *f, cdz_error *err)
     if (!f->model)
         return cdz_err(err, CDZ_E_NOT_FOUND,
                        "%s: neither tokenizer.json nor tokenizer.model is there", folder);
+    if (strcmp(found, "source.spm") == 0)
+        CDZ_TRY(read_file(folder, "vocab.json", false, &f->vocab, &f->vocab_len, err));
     f->name = join_path(folder, found);
     return f->name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
 }
@@ -238,15 +241,18 @@ static cdz_status read_files(const char *folder, files *f, cdz_error *err)
 
 static cdz_status model_json(const files *f, cdz_buf *out, cdz_error *err)
 {
-    cdz_arena arena = {.limit = cdz_json_allowance(f->config_len, f->config_len)};
-    cdz_json config;
+    const size_t read = f->config_len + f->vocab_len;
+    cdz_arena arena = {.limit = cdz_json_allowance(read, read)};
+    cdz_json config, vocab;
     cdz_status st = CDZ_OK;
-    if (f->config)
+    if (f->vocab)
+        st = cdz_json_parse(f->vocab, f->vocab_len, "vocab.json", NULL, &arena, &vocab, err);
+    if (st == CDZ_OK && f->config)
         st = cdz_json_parse(f->config, f->config_len, "tokenizer_config.json", NULL, &arena,
                             &config, err);
     if (st == CDZ_OK)
         st = cdz_tokenizer_json_of_sentencepiece(f->model, f->model_len, f->config ? &config : NULL,
-                                                 f->name, out, err);
+                                                 f->vocab ? &vocab : NULL, f->name, out, err);
     cdz_arena_free(&arena);
     return st;
 }
@@ -256,8 +262,8 @@ static cdz_status parse_model(const files *f, cdz_tokenizer **out, cdz_error *er
     cdz_buf json = {0};
     cdz_status st = model_json(f, &json, err);
     if (st == CDZ_OK)
-        st = parse_within(cdz_json_allowance(f->model_len, json.cap), json.data, json.len,
-                          f->config, f->config_len, f->name, out, err);
+        st = parse_within(cdz_json_allowance(f->model_len + f->vocab_len, json.cap), json.data,
+                          json.len, f->config, f->config_len, f->name, out, err);
     cdz_buf_free(&json);
     return st;
 }

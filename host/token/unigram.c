@@ -1,5 +1,6 @@
 /* unigram.c - the most probable way to cut a piece into tokens (Viterbi), in double precision and
  * in the reference's order, which decides ties. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "token/model.h"
@@ -24,6 +25,12 @@ static void offer(cdz_way *way, double score, size_t begin, int32_t id)
     *way = (cdz_way){score, (uint32_t)begin, id};
 }
 
+/* SentencePiece itself adds in float32, which decides between ways that are equal. */
+static double added(const cdz_tok_model *model, double a, double b)
+{
+    return model->float32 ? (double)(float)(a + b) : a + b;
+}
+
 /* Offers every token that begins at i; *single: one of them is the one character of `size`. False when the meter is
  * spent. */
 static bool offer_tokens(const cdz_tok_model *model, cdz_tok_model_work *w, const uint8_t *t,
@@ -37,8 +44,9 @@ static bool offer_tokens(const cdz_tok_model *model, cdz_tok_model_work *w, cons
         node = cdz_byte_trie_child(&model->trie, node, t[end - 1]);
         if (!node) break;
         const int32_t id = model->trie.ids[node];
-        if (id < 0) continue;
-        offer(&ways[end], model->scores[id] + ways[i].score, i, id);
+        if (id < 0 || isnan(model->scores[id]))
+            continue; /* NaN: the token is never cut out of a text */
+        offer(&ways[end], added(model, ways[i].score, model->scores[id]), i, id);
         if (end - i == size) *single = true;
     }
     return cdz_meter_take(w->meter, end - i);
@@ -106,7 +114,8 @@ cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_tok_model_work *w, co
             return cdz_err(
                 err, CDZ_E_INPUT,
                 "the text has a character that is not in the vocabulary, which names no unk");
-        offer(&w->ways[i + size], model->unk_score + w->ways[i].score, i, model->unk_id);
+        offer(&w->ways[i + size], added(model, w->ways[i].score, model->unk_score), i,
+              model->unk_id);
     }
     if (!walk_back(model, w, n) || !resolve(model, w, t))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %zu bytes", n);

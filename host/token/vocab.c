@@ -2,6 +2,8 @@
  *
  * Owns: the tables from text to id and back, in the tokenizer's arena. Ids may have holes, a few (CDZ_VOCAB_MAX_HOLES); of a
  * list that has a token twice the later one counts, as in the reference. */
+#include <math.h>
+
 #include "token/vocab.h"
 
 #include "token/unicode.h"
@@ -88,8 +90,13 @@ cdz_status cdz_vocab_read_model(cdz_vocab *vocab, const cdz_json *tokens, cdz_ar
     return CDZ_OK;
 }
 
+/* A score of null, which only our own SentencePiece reader writes, is NaN. */
 static bool is_scored(const cdz_json *entry, double *score)
 {
+    *score = NAN;
+    if (cdz_json_is(entry, CDZ_JSON_ARRAY) && entry->len == 2 &&
+        entry->items[1].type == CDZ_JSON_NULL)
+        return cdz_json_is(&entry->items[0], CDZ_JSON_STRING);
     return cdz_json_is(entry, CDZ_JSON_ARRAY) && entry->len == 2 &&
            cdz_json_is(&entry->items[0], CDZ_JSON_STRING) &&
            cdz_json_number(&entry->items[1], score);

@@ -92,6 +92,7 @@ NOTHING(double, deadline_s, (0), const cdz_decoder *dec)
 NOTHING(bool, facts, (false), const cdz_decoder *dec, const char *model, cdz_model_facts *out)
 REFUSE(draw_rows, cdz_decoder *dec, cdz_scores *scores, int32_t *tokens)
 REFUSE(lens, cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
+REFUSE(seq_steer, cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n)
 
 /* --- what there is ----------------------------------------------------------------------------------------------------- */
 
@@ -235,6 +236,7 @@ static const cdz_decoder_api api = {
     .facts = no_facts,
     .draw_rows = no_draw_rows,
     .lens = no_lens,
+    .seq_steer = no_seq_steer,
 };
 
 cdz_worker_decoder cdz_worker_decoder_for(cdz_worker *w, const cdz_step *step)

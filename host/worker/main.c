@@ -159,6 +159,7 @@ static facts facts_of(const cdz_descriptor *d, const cdz_offers *offers)
         f.has |= p->idle ? CDZ_HAS_IDLE : 0;
         f.has |= p->accept ? CDZ_HAS_ACCEPT : 0;
         f.has |= offers->companion ? CDZ_HAS_COMPANION : 0;
+        f.has |= offers->steer ? CDZ_HAS_STEER : 0;
         f.has |= offers->phase ? CDZ_HAS_PHASES : 0;
     } else if (base->kind == CDZ_KIND_CRITERION) {
         const cdz_criterion *c = &d->criterion;

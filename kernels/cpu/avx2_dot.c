@@ -51,6 +51,10 @@ CDZ_INLINE __m256 level8(const float *levels, __m256i q)
 /* Half h of a group of a row of blocks, rounded as ref/quant_rows.h says. */
 CDZ_INLINE __m256 group8(cdz_dtype dtype, const group16 *g, int h)
 {
+    if (dtype == CDZ_FP8) {
+        const __m128i codes = _mm_cvtepu8_epi16(h ? _mm_srli_si128(g->q, 8) : g->q);
+        return _mm256_mul_ps(_mm256_cvtph_ps(half_of_e4m3(codes)), _mm256_set1_ps(g->d));
+    }
     const __m256i q = _mm256_cvtepi8_epi32(h ? _mm_srli_si128(g->q, 8) : g->q);
     const __m256 wide = has_levels(dtype) ? level8(levels_of(dtype), q) : _mm256_cvtepi32_ps(q);
     const __m256 v = _mm256_mul_ps(wide, _mm256_set1_ps(g->d));

@@ -46,6 +46,11 @@ CDZ_INLINE __m512 load16(cdz_dtype dtype, const void *row, size_t k)
 CDZ_INLINE __m512 blocks16(cdz_dtype dtype, const void *row, size_t k)
 {
     const group16 g = group_at(dtype, row, k);
+    if (dtype == CDZ_FP8) {
+        const __m256i spread = _mm256_srai_epi16(_mm256_slli_epi16(_mm256_cvtepu8_epi16(g.q), 8), 1);
+        const __m256i half = _mm256_and_si256(spread, _mm256_set1_epi16((short)0xbfff));
+        return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(g.d));
+    }
     const __m512i q = _mm512_cvtepi8_epi32(g.q);
     const __m512 wide = has_levels(dtype)
                             ? _mm512_permutexvar_ps(q, _mm512_loadu_ps(levels_of(dtype)))

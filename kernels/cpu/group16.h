@@ -7,7 +7,7 @@
 #include "ref/levels.h"
 
 typedef struct group16 {
-    __m128i q; /* int8; of the types with levels: their numbers */
+    __m128i q; /* int8; of the types with levels: their numbers; of FP8 its codes */
     float d, m;
 } group16;
 
@@ -165,6 +165,9 @@ CDZ_INLINE group16 group_at(cdz_dtype type, const void *row, size_t k)
     case CDZ_MXFP4: b += k / 32 * 17; return level_group(b + 1, k % 32 / 16, exponent_float(b[0]));
     case CDZ_IQ4_NL: b += k / 32 * 18; return level_group(b + 2, k % 32 / 16, half_float(b));
     case CDZ_IQ4_XS: return iq4_xs_group(b + k / 256 * 136, k % 256 / 16);
+    case CDZ_FP8: /* as float16 they are 256 times smaller */
+        b += k / 64 * 68;
+        return (group16){.q = bytes_at(b + 4 + k % 64), .d = whole_float(b) * 256.0f};
     case CDZ_INT8: return group_of_64(type, b + k / 64 * 68, k % 64 / 16);
     default: return group_of_64(type, b + k / 64 * 36, k % 64 / 16); /* NF4, FP4 */
     }
@@ -172,7 +175,7 @@ CDZ_INLINE group16 group_at(cdz_dtype type, const void *row, size_t k)
 
 CDZ_INLINE bool has_levels(cdz_dtype type)
 {
-    return type == CDZ_NF4 || type == CDZ_FP4 || type >= CDZ_MXFP4;
+    return type == CDZ_NF4 || type == CDZ_FP4 || (type >= CDZ_MXFP4 && type != CDZ_FP8);
 }
 
 CDZ_INLINE const float *levels_of(cdz_dtype type)
@@ -185,6 +188,14 @@ CDZ_INLINE const float *levels_of(cdz_dtype type)
     case CDZ_MXFP4: return mxfp4;
     default: return iq4;
     }
+}
+
+/* Codes of float8_e4m3fn in the low bytes of words, as float16 of the same bits: the sign at the top, exponent and mantissa
+ * where float16 has the lower four of its five exponent bits and the upper three of its ten. */
+CDZ_INLINE __m128i half_of_e4m3(__m128i codes)
+{
+    const __m128i spread = _mm_srai_epi16(_mm_slli_epi16(codes, 8), 1);
+    return _mm_and_si128(spread, _mm_set1_epi16((short)0xbfff));
 }
 
 /* Of the types with a minimum: 1 where it is added, -1 where it comes off, else 0. */

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .config import *
     from .cuts import *
     from .errors import *
+    from .forward import Score as Score
+    from .forward import score as score
     from .manager import *
     from .model import *
     from .notebook import show as show
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from .sequences import Sequence as Sequence
     from .streamers import *
     from .tokenizer import *
+    from .transformers import criterion as criterion
+    from .transformers import processor as processor
+    from .watchers import *
 
 _WHERE = {
     "builtin": "LogitsWarper TemperatureLogitsWarper TopKLogitsWarper TopPLogitsWarper MinPLogitsWarper "
@@ -49,6 +54,7 @@ _WHERE = {
     "cuts": "TopHLogitsWarper TypicalLogitsWarper EpsilonLogitsWarper EtaLogitsWarper",
     "errors": "CadenzaError UsageError InputError FileError UnsupportedError LimitError OutOfMemoryError CancelledError "
     "DeadlineError PluginError StateError DeniedError NotFoundError InternalError ForkError",
+    "forward": "Score score",
     "manager": "ContinuousBatchingManager GenerationOutput RequestStatus Scheduler FIFOScheduler PrefillFirstScheduler",
     "model": "Model ModelConfig AutoModelForCausalLM AutoModelForSeq2SeqLM AutoConfig",
     "notebook": "show",
@@ -61,7 +67,10 @@ _WHERE = {
     "sequences": "Sequence",
     "streamers": "BaseStreamer TextStreamer TextIteratorStreamer AsyncTextIteratorStreamer",
     "tokenizer": "AutoTokenizer Tokenizer BatchEncoding",
+    "transformers": "criterion processor",
+    "watchers": "Drafter Observer",
 }
+_MODULES = ("jobs", "lm_eval", "ray", "transformers")
 _NAMES = {name: module for module, names in _WHERE.items() for name in names.split()}
 __all__ = sorted([*_NAMES, "__version__", "library_version"])
 
@@ -73,7 +82,16 @@ def library_version() -> str:
     return _core.version()
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """%load_ext cadenza: the cell magic %%cadenza_lua."""
+    from .notebook import load_ipython_extension as load
+
+    load(shell)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _NAMES:
         raise AttributeError(f"module 'cadenza' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
@@ -82,4 +100,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_NAMES])
+    return sorted({*globals(), *_NAMES, *_MODULES})

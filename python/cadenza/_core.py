@@ -136,7 +136,7 @@ class Runtime:
         self.pointer = out[0]
         self.pid = os.getpid()
         self.descriptors: Any = None  # of the plugins in Python (processors.py)
-        self.pipelines: dict[tuple[str, ...], list[tuple[int, Any]]] = {}  # idle ones that have such plugins
+        self.pipelines: dict[tuple[str, ...], list[tuple[list[int], Any]]] = {}  # idle ones that have such plugins
         self.forward: Any = None  # the pipeline of forward passes (forward.py)
 
     def check(self) -> None:

@@ -140,7 +140,8 @@ def floats(value: Any, name: str) -> Any:
 
     if is_torch(value):
         value = value.detach().cpu().float().numpy()
-    array = numpy.ascontiguousarray(value, dtype=numpy.float32)
-    if array.dtype != numpy.float32:
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "fiubV":  # V: bfloat16 of other packages
         raise UsageError(f"{name}: expected numbers, found {array.dtype}")
-    return array
+    with numpy.errstate(over="ignore"):  # what float32 cannot hold is an infinity
+        return numpy.ascontiguousarray(array, dtype=numpy.float32)

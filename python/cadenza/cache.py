@@ -32,6 +32,9 @@ class Cache:
     def _fill(self, result: _core.Result, ids: list[list[int]], length: int, n_layers: int) -> None:
         self._result, self._ids, self._length, self._n_layers = result, ids, length, n_layers
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self._ids)} rows, {self._length} tokens each>"
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Tokens in it: those of the prompt and the new ones but the last, which no pass has read."""
         return self._length

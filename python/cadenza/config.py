@@ -268,6 +268,8 @@ class GenerationConfig:
         if self.compile_config is not None and not hasattr(self.compile_config, "to_dict"):
             raise ValueError(f"`compile_config` must be a CompileConfig, found {type(self.compile_config).__name__}")
         if self.watermarking_config is not None:
+            if not hasattr(self.watermarking_config, "validate"):
+                raise ValueError(f"`watermarking_config` must be a WatermarkingConfig, found {type(self.watermarking_config).__name__}")
             self.watermarking_config.validate()
         n = self.num_return_sequences
         if n is not None and n > 1:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Optional
+from collections import deque
+from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 from . import _core, arrays
 from ._abi import ffi
 from .cache import Cache, DynamicCache
-from .errors import UsageError
+from .errors import UnsupportedError, UsageError
 from .outputs import CausalLMOutputWithPast
 
 if TYPE_CHECKING:
@@ -113,3 +114,104 @@ def score_ids(model: "Model", ids: list[int], source: Optional[list[int]] = None
     )
     _core.check(status, err)
     return out
+
+
+class Score:
+    """How probable a text is: ids, their log-probabilities (nan for the first), and the likeliest in each place.
+
+    logprobs: (tokens,) float32. top_ids, top_logprobs: (tokens, top), the likeliest first; -1 and nan for the first token. total: the
+    sum; perplexity: exp(-mean).
+    """
+
+    def __init__(self, result: _core.Result, top: int) -> None:
+        import numpy
+
+        lib, n = _core.library(), ffi.new("uint32_t *")
+        at = lib.cdz_result_prompt_logprobs(result.pointer, 0, n)
+        self.ids = result.sequence(0)
+        self.logprobs = numpy.frombuffer(ffi.buffer(at, 4 * n[0]), numpy.float32).copy()
+        self.top_ids = numpy.full((len(self.ids), top), -1, numpy.int64)
+        self.top_logprobs = numpy.full((len(self.ids), top), numpy.nan, numpy.float32)
+        ids, logprobs = ffi.new("const int32_t **"), ffi.new("const float **")
+        for place in range(len(self.ids) if top else 0):
+            found = min(int(lib.cdz_result_prompt_top_logprobs(result.pointer, 0, place, ids, logprobs)), top)
+            if found:
+                self.top_ids[place, :found] = ffi.unpack(ids[0], found)
+                self.top_logprobs[place, :found] = ffi.unpack(logprobs[0], found)
+
+    @property
+    def total(self) -> float:
+        return float(self.logprobs[1:].astype("float64").sum())
+
+    @property
+    def perplexity(self) -> float:
+        import math
+
+        n = len(self.ids) - 1
+        return math.exp(-self.total / n) if n > 0 else math.nan
+
+    def __repr__(self) -> str:
+        return f"<score of {len(self.ids)} tokens: perplexity {self.perplexity:.2f}>"
+
+
+def score_rows(model: "Model", rows: list[list[int]], top: int = 0, together: int = 64) -> Iterator[Score]:
+    """A Score of each row, in order. So many rows are with the engine at once; what they begin with alike is read once, and no logits
+    are kept but the `top` best."""
+    model._check()
+    waiting: deque[int] = deque()
+    given = iter(rows)
+    try:
+        for _ in range(len(rows)):
+            while len(waiting) < together:
+                row = next(given, None)
+                if row is None:
+                    break
+                waiting.append(_submit_score(model, row, top))
+            yield Score(collect(model, waiting[0]), top)
+            waiting.popleft()
+    finally:
+        for identity in waiting:
+            model._abandon(identity)
+
+
+def _submit_score(model: "Model", row: list[int], top: int) -> int:
+    document: dict[str, Any] = {"mode": "score", "prompt_ids": [row]}
+    if top:
+        document["kwargs"] = {"output_scores_top": top}
+    request = _core.new_struct("cdz_request", model=model._pointer)
+    text = ffi.new("char[]", json.dumps(document).encode())
+    request.json = text
+    identity, err = ffi.new("uint64_t *"), _core.new_error()
+    _core.check(_core.library().cdz_submit(model._runtime.pointer, request, identity, err), err)
+    return int(identity[0])
+
+
+def score(texts: Any, model: Any, tokenizer: Any = None, top: int = 0) -> list[Score]:
+    """How probable texts are: a :class:`Score` of each.
+
+    texts: texts, or rows of ids, of any lengths; model: a model, or what from_pretrained takes. top: keep the so many likeliest tokens
+    of each place, so memory does not grow with the vocabulary. ValueError: no texts, or an id outside the vocabulary.
+    """
+    from .model import Model
+    from .tokenizer import Tokenizer
+
+    opened = model if isinstance(model, Model) else Model.from_pretrained(model)
+    if isinstance(texts, str) or not isinstance(texts, (list, tuple)):
+        raise UsageError(f"texts: expected a list of texts or of rows of ids, found {type(texts).__name__}")
+    if opened._has_encoder:
+        raise UnsupportedError("score: a model with an encoder scores what follows a source: Model.score, or cadenza score --context")
+    if isinstance(top, bool) or not isinstance(top, int) or not 0 <= top <= 1000:
+        raise UsageError(f"top: expected 0 to 1000, found {top!r}")
+    rows = []
+    for number, text in enumerate(texts):
+        if isinstance(text, str):
+            tokenizer = tokenizer or Tokenizer(opened)
+            rows.append(list(tokenizer.encode(text)))
+        else:
+            rows.append(arrays.rows(text, f"texts[{number}]")[0])
+        for item in rows[-1]:
+            if not 0 <= item < opened._vocab:
+                raise UsageError(f"texts[{number}]: id {item} is not in the vocabulary of {opened._vocab} tokens")
+        if not rows[-1]:
+            raise UsageError(f"texts[{number}] is empty")
+    return list(score_rows(opened, rows, top))

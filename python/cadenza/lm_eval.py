@@ -9,13 +9,13 @@ works too.
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import lm_eval.models  # noqa: F401 - its table of models must stand before ours is added
 from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
 
-from .forward import score_ids
+from .forward import score_rows
 from .model import Model
 from .tokenizer import Tokenizer
 
@@ -45,6 +45,7 @@ class CadenzaLM(TemplateLM):  # type: ignore[misc]
         self.tokenizer = Tokenizer(self.model) if tokenizer is None else tokenizer
         config = self.model.config.__dict__
         self.max_length = int(max_length or config.get("max_position_embeddings") or config.get("n_positions") or 2048)
+        self.context = int(self.model.info.get("context") or config.get("max_position_embeddings") or self.max_length)
         self.max_gen_toks = int(max_gen_toks)
         self.batch_size = 64 if batch_size in (None, "auto") else int(str(batch_size).split(":")[0])
         self.add_bos_token = add_bos_token
@@ -82,43 +83,43 @@ class CadenzaLM(TemplateLM):  # type: ignore[misc]
         """(log-likelihood of the continuation, whether it is the greedy one). What texts begin with alike is read once."""
         answers: list[Any] = [None] * len(requests)
         order = sorted(range(len(requests)), key=lambda i: (requests[i][1], requests[i][2]))
-        for i in order:
-            key, context, continuation = requests[i]
-            answers[i] = self._one(list(context), list(continuation))
-            if key is not None:
-                self.cache_hook.add_partial("loglikelihood", key, answers[i])
+        windows = [(list(requests[i][1] + requests[i][2])[-(self.max_length + 1) :], len(requests[i][2])) for i in order]
+        for i, answer in zip(order, self._scored(windows)):
+            answers[i] = answer
+            if requests[i][0] is not None:
+                self.cache_hook.add_partial("loglikelihood", requests[i][0], answer)
         return answers
 
-    def _one(self, context: list[int], continuation: list[int]) -> tuple[float, bool]:
+    def _scored(self, windows: list[tuple[list[int], int]]) -> Iterator[tuple[float, bool]]:
+        """(log-likelihood of the last n ids, whether they are the greedy ones) of each window of ids."""
+        rows = [ids[-self.context :] for ids, _ in windows]
+        for found, (ids, n) in zip(score_rows(self.model, rows, 1, self.batch_size), windows):
+            if len(found.ids) == len(ids):
+                yield float(found.logprobs[-n:].astype("float64").sum()), bool((found.top_ids[-n:, 0] == ids[-n:]).all())
+            else:  # one token more than the context: its last is read from the logits
+                yield self._longest(ids, n)
+
+    def _longest(self, ids: list[int], n: int) -> tuple[float, bool]:
         import numpy
 
-        ids = (context + continuation)[-(self.max_length + 1) :]
-        n = len(continuation)
-        logits = self.model([ids[:-1]]).logits[0][-n:].astype(numpy.float32)
-        best = logits.argmax(axis=-1)
+        logits = self.model([ids[:-1]]).logits[0][-n:].astype(numpy.float64)
         shifted = logits - logits.max(axis=-1, keepdims=True)
         logprobs = shifted - numpy.log(numpy.exp(shifted).sum(axis=-1, keepdims=True))
         targets = numpy.array(ids[-n:])
-        total = float(logprobs[numpy.arange(n), targets].sum())
-        return total, bool((best == targets).all())
+        return float(logprobs[numpy.arange(n), targets].sum()), bool((logits.argmax(axis=-1) == targets).all())
 
     def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> list[float]:
         """The log-likelihood of whole texts, in disjoint windows, the prefix token first."""
         answers = []
         for request in requests:
             (text,) = request.args
-            ids = self.tok_encode(text)
-            total, before = 0.0, [self.prefix_token_id]
+            ids, before, windows = self.tok_encode(text), [self.prefix_token_id], []
             for first in range(0, len(ids), self.max_length):
                 window = ids[first : first + self.max_length]
-                logprobs = score_ids(self.model, [before[-1], *window][: self.max_length + 1]) if len(window) < self.max_length else None
-                if logprobs is None:
-                    total += self._one(before, window)[0]
-                else:
-                    total += float(logprobs[1:].sum())
+                windows.append((([*before, *window])[-(self.max_length + 1) :], len(window)))
                 before = window
-            answers.append(total)
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
+            answers.append(sum(total for total, _ in self._scored(windows)))
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, answers[-1])
         return answers
 
     # -- texts -----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import logging
 import os
 import pathlib
 import queue
+import re
 import warnings
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
@@ -29,7 +30,17 @@ from .outputs import (
     GenerateDecoderOnlyOutput,
     GenerateEncoderDecoderOutput,
 )
-from .processors import Borrowed, Call, LogitsProcessorList, PrefixConstrained, StoppingCriteriaList, in_callback
+from .processors import (
+    PROCESSORS,
+    Borrowed,
+    Call,
+    LogitsProcessorList,
+    Part,
+    PrefixConstrained,
+    StoppingCriteriaList,
+    criteria_part,
+    in_callback,
+)
 from .sampling import next_seed
 from .sequences import Sequence as TokenSequence
 
@@ -212,10 +223,15 @@ class Model:
     def __deepcopy__(self, memo: Any) -> "Model":
         raise UsageError("a model cannot be copied: open it again")
 
-    def _check(self) -> None:
+    def _alive(self) -> None:
+        """Refuses what is closed, or was forked."""
         self._runtime.check()
         if self._pointer is None:
             raise StateError("the model is closed")
+
+    def _check(self) -> None:
+        """Besides: what the engine's thread would wait for."""
+        self._alive()
         if in_callback():
             raise StateError(
                 "a callback runs on the engine's thread, which cannot wait for itself: call the model after generate() returns"
@@ -242,13 +258,15 @@ class Model:
 
         inputs (or input_ids=): (rows, length) torch tensor, NumPy array, or lists of ids; the answer is of the same kind.
         kwargs: generation parameters, attention_mask (rows, length), decoder_input_ids, decoder_attention_mask, inputs_embeds
-        (rows, length, width), past_key_values, tokenizer, assistant_tokenizer, seed, trust_remote_code.
+        (rows, length, width), past_key_values, tokenizer, assistant_tokenizer, seed, trust_remote_code; pipeline: an ini file that
+        the request goes on from; drafter: a :class:`Drafter`, a function, or a plugin's id; observers: a list of :class:`Observer` or ids.
         Returns ids (rows * num_return_sequences, length), or an output object with return_dict_in_generate.
         Raises ValueError for wrong arguments; what a callback raises; KeyboardInterrupt after the request has ended.
         """
         if custom_generate is None and self._custom is not None and not kwargs.get("_inside_custom"):
             custom_generate = self._custom
         kwargs.pop("_inside_custom", None)
+        script, custom_generate = _script_of(custom_generate)
         if custom_generate is not None:
             from .custom import run_custom
 
@@ -261,6 +279,8 @@ class Model:
         self._check()
         kwargs.pop("trust_remote_code", None)
         order = Order(self, inputs, generation_config, kwargs)
+        if script is not None:
+            order.loop = ("strategy = loop\n", f"[loop]\nid = lua:{script}\n")
         order.take_callbacks(logits_processor, stopping_criteria, prefix_allowed_tokens_fn)
         order.take_negative(negative_prompt_ids, negative_prompt_attention_mask)
         order.take_assistant(assistant_model)
@@ -276,8 +296,8 @@ class Model:
 
     def _run(self, order: "Order", streamer: Any) -> _core.Result:
         lib, runtime = _core.library(), self._runtime
-        call = order.call()
-        borrowed = Borrowed(runtime, call, order.loop) if call or any(order.loop) else None
+        call, parts = order.callbacks, order.parts()
+        borrowed = Borrowed(runtime, parts, order.loop, order.use) if parts or any(order.loop) or order.use else None
         pump = _Pump(order, streamer) if streamer is not None else None
         request = order.request(borrowed.pointer if borrowed else ffi.NULL, pump)
         identity, err = ffi.new("uint64_t *"), _core.new_error()
@@ -336,6 +356,8 @@ class Model:
         """
         import numpy
 
+        if not isinstance(scores, (tuple, list)):
+            raise UsageError(f"scores: expected a tuple of arrays, one a step, found {type(scores).__name__}")
         kind, device = arrays.kind_of(scores[0]) if scores else arrays.LIST, arrays.device_of(scores[0]) if scores else None
         ids = numpy.array(arrays.rows(sequences, "sequences"), dtype=numpy.int64)
         steps = [arrays.floats(score, f"scores[{i}]") for i, score in enumerate(scores)]
@@ -486,6 +508,10 @@ class Order:
         self.assistant: Optional[Model] = None
         self.callbacks: Optional[Call] = None
         self.loop = ("", "")  # the strategy in a pipeline's words: its line, its section
+        self.native: dict[int, Part] = {}  # by id() of the object in a list: a plugin of the library
+        self.use = _pipeline_file(kwargs.pop("pipeline", None))
+        self.drafter = kwargs.pop("drafter", None)
+        self.observers = kwargs.pop("observers", None)
         self.mask: Optional[list[list[int]]] = None
         self.extra: dict[str, Any] = {}
         for name in _WITHOUT_EFFECT:
@@ -623,8 +649,78 @@ class Order:
         criteria = _callables(criteria, "stopping_criteria")
         if prefix is not None:
             processors = [PrefixConstrained(prefix, self.get("num_beams") or 1), *processors]
-        if processors or criteria:
+        if processors or criteria or self.drafter is not None or self.observers:
             self.callbacks = Call(processors, criteria, self.kind)
+        for line, given in (("processors", processors), ("stopping", criteria)):
+            for plugin in given:
+                if hasattr(plugin, "reference") and hasattr(plugin, "parameters"):
+                    self._take_native(line, plugin)
+
+    def _take_native(self, line: str, plugin: Any) -> None:
+        from .transformers import native_part
+
+        self.native[id(plugin)], others = native_part(self.model._runtime, line, plugin)
+        for name, value in others.items():
+            if self.parameters.get(name) not in (None, value):
+                raise UsageError(f"{name}: {value!r} of {plugin!r}, and {self.parameters[name]!r} in the call")
+            if name in PARAMETERS:
+                self.parameters[name] = value
+            else:
+                self.extra[name] = value
+
+    def parts(self) -> list[Part]:
+        """The plugins of the request's own pipeline, Python's objects among them."""
+        root = self.callbacks
+        if root is None:
+            return []
+        made = self._processor_parts(root)
+        python = [each for each in root.criteria if id(each) not in self.native]
+        if python:
+            made.append(criteria_part(root if not self.native else Call([], python, self.kind, root)))
+        made += [self.native[id(each)] for each in root.criteria if id(each) in self.native]
+        made += self._watchers(root)
+        self._check_lines(made)
+        return made
+
+    def _processor_parts(self, root: Call) -> list[Part]:
+        """In their order: neighbours in Python are one plugin."""
+        if not self.native:
+            return [Part("processors", PROCESSORS, "", root)] if root.processors else []
+        made: list[Part] = []
+        for each in root.processors:
+            if id(each) in self.native:
+                made.append(self.native[id(each)])
+            elif made and made[-1].call is not None:
+                made[-1].call.processors.append(each)
+            else:
+                made.append(Part("processors", PROCESSORS, "", Call([each], [], self.kind, root)))
+        return made
+
+    def _watchers(self, root: Call) -> list[Part]:
+        from .transformers import _reference
+        from .watchers import drafter_part, observer_parts
+
+        made = []
+        if isinstance(self.drafter, (str, os.PathLike)):
+            made.append(Part("drafter", _reference(self.drafter)))
+        elif self.drafter is not None:
+            made.append(drafter_part(self.drafter, self.kind, root))
+        given = self.observers or []
+        if not isinstance(given, (list, tuple)):
+            raise UsageError(f"observers: expected a list, found {type(given).__name__}")
+        for each in given:
+            named = isinstance(each, (str, os.PathLike))
+            made += [Part("observers", _reference(each))] if named else observer_parts([each], self.kind, root)
+        return made
+
+    def _check_lines(self, parts: list[Part]) -> None:
+        """What the call gives would replace a line of the pipeline's file: that is said, not done."""
+        if not self.use or not parts:
+            return
+        text = pathlib.Path(self.use).read_text(encoding="utf-8", errors="replace")
+        for line in {part.line for part in parts}:
+            if re.search(rf"^[ \t]*{line}[ \t]*=", text, re.MULTILINE):
+                raise UsageError(f"{self.use} has {line} of its own, and the call gives others: name them in the file, or in the call alone")
 
     def take_negative(self, ids: Any, mask: Any) -> None:
         if ids is not None:
@@ -648,9 +744,6 @@ class Order:
         self.assistant = assistant
 
     # -- the request -----------------------------------------------------------------------------------------
-
-    def call(self) -> Optional[Call]:
-        return self.callbacks
 
     def document(self) -> str:
         made: dict[str, Any] = {}
@@ -731,7 +824,7 @@ class Order:
         full = int(_core.library().cdz_result_context_full(result.pointer))
         if full:
             logger.warning("the model's context of %d tokens is full: rows ended there", full)
-        if self.get("max_length") is None and self.get("max_new_tokens") is None:
+        if self.get("max_length") is None and self.get("max_new_tokens") is None and not self.use:
             warnings.warn(
                 "neither max_new_tokens nor max_length is set: 20 new tokens. max_new_tokens controls the length.",
                 UserWarning,
@@ -790,9 +883,13 @@ class Order:
                 fields[name] = self._layers(result, tensors, name)
         if beams:
             self._beams(result, tensors, fields)
+        kind: Any = GenerateBeamDecoderOnlyOutput if beams else GenerateDecoderOnlyOutput
         if self.model._has_encoder:
-            return (GenerateBeamEncoderDecoderOutput if beams else GenerateEncoderDecoderOutput)(**fields)
-        return (GenerateBeamDecoderOnlyOutput if beams else GenerateDecoderOnlyOutput)(**fields)
+            kind = GenerateBeamEncoderDecoderOutput if beams else GenerateEncoderDecoderOutput
+        made = kind(**fields)
+        if "rounds" in tensors:  # (proposed, accepted) of each: no field there, so no item here
+            made.rounds = [tuple(pair) for pair in result.array(tensors["rounds"]).tolist()]
+        return made
 
     def _beams(self, result: _core.Result, tensors: dict[str, Any], fields: dict[str, Any]) -> None:
         if "beam_indices" in tensors:
@@ -901,6 +998,28 @@ def _unused(names: list[str]) -> str:
         f"The following `model_kwargs` are not used by the model: {names} (note: typos in the generate arguments will also "
         "show up in this list)" + ("; " + "; ".join(hints) if hints else "")
     )
+
+
+def _script_of(custom: Any) -> tuple[Optional[str], Any]:
+    """(a Lua file that is the decode loop, or None; any other custom_generate)"""
+    if not isinstance(custom, (str, os.PathLike)) or not os.fspath(custom).endswith(".lua"):
+        return None, custom
+    path = os.path.abspath(os.path.expanduser(os.fspath(custom)))
+    if not os.path.isfile(path):
+        raise NotFoundError(f"custom_generate: no such file {path}")
+    return path, None
+
+
+def _pipeline_file(given: Any) -> str:
+    """The file of pipeline=, "" without one."""
+    if given is None:
+        return ""
+    if not isinstance(given, (str, os.PathLike)):
+        raise UsageError(f"pipeline: expected an ini file, found {type(given).__name__}")
+    path = os.path.abspath(os.path.expanduser(os.fspath(given)))
+    if not os.path.isfile(path):
+        raise NotFoundError(f"pipeline: no such file {path}")
+    return path
 
 
 def _callables(given: Any, name: str) -> list[Any]:

@@ -55,6 +55,9 @@ class ModelOutput(OrderedDict[str, Any]):
 
         return mimebundle(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self._repr_mimebundle_()["text/plain"])
+
 
 @dataclass
 class GenerateDecoderOnlyOutput(ModelOutput):

@@ -142,17 +142,29 @@ class PrefixConstrained(LogitsProcessor):
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         for row in range(len(input_ids)):
             allowed = self.function(row // self.num_beams, input_ids[row])
-            allowed = allowed.tolist() if hasattr(allowed, "tolist") else list(allowed)
-            if not allowed:
-                raise ValueError(
-                    f"prefix_allowed_tokens_fn allows no token for row {row}: an empty list ends nothing; "
-                    "allow the end-of-sequence token"
-                )
+            allowed = _allowed(allowed, row, scores.shape[-1])
             kept = scores[row, allowed]
             kept = copy_of(kept)
             scores[row, :] = -math.inf
             scores[row, allowed] = kept
         return scores
+
+
+def _allowed(answer: Any, row: int, n_vocab: int) -> list[int]:
+    """What prefix_allowed_tokens_fn said, checked."""
+    given = answer.tolist() if hasattr(answer, "tolist") else answer
+    if not isinstance(given, (list, tuple, set, frozenset, range)):
+        raise ValueError(f"prefix_allowed_tokens_fn returned {type(answer).__name__} for row {row}: expected a list of ids")
+    given = [item.item() if hasattr(item, "item") else item for item in given]
+    if not given:
+        raise ValueError(
+            f"prefix_allowed_tokens_fn allows no token for row {row}: an empty list ends nothing; "
+            "allow the end-of-sequence token"
+        )
+    for item in given:
+        if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item < n_vocab:
+            raise ValueError(f"prefix_allowed_tokens_fn returned {item!r} for row {row}: expected ids of a vocabulary of {n_vocab} tokens")
+    return given
 
 
 # -- the engine's calls ------------------------------------------------------------------------------------------
@@ -172,12 +184,13 @@ def in_callback() -> bool:
 
 
 class Call:
-    """The Python objects of one request."""
+    """Python objects of one request. Those at other places of its pipeline are parts of a first one, which has the error."""
 
-    def __init__(self, processors: Sequence[Any], criteria: Sequence[Any], kind: str) -> None:
+    def __init__(self, processors: Sequence[Any], criteria: Sequence[Any], kind: str, root: Optional["Call"] = None) -> None:
         self.processors = list(processors)
         self.criteria = list(criteria)
         self.torch = kind == TORCH
+        self.root: "Call" = root or self
         self.error: Optional[BaseException] = None
         self.context = contextvars.copy_context()
         self.memory: Any = None  # of the scores that processors see
@@ -257,13 +270,14 @@ class Call:
 
     def guarded(self, step: Any, function: Callable[..., None], *args: Any) -> int:
         """A status; an exception is kept."""
+        root = self.root
         _thread.call = self
         try:
-            if self.error is None:
-                self.context.run(function, step, *args)
+            if root.error is None:
+                root.context.run(function, step, *args)
                 return 0
         except BaseException as error:  # noqa: B036 - raised again in the caller
-            self.error = error
+            root.error = error
         finally:
             _thread.call = None
         step.host.fail(step, 9, _RAISED)
@@ -319,65 +333,103 @@ def _base(base: Any, keep: list[Any], kind: int, size: int, name: str) -> None:
     base.param_size, base.params_size = ffi.sizeof("cdz_param"), 8
 
 
+def describe(keep: list[Any], struct: str, kind: int, name: str) -> Any:
+    """A descriptor of this module's, or watchers', with its base filled; it lives as long as `keep`."""
+    made = ffi.new(struct + " *")
+    keep.append(made)
+    _base(made.base, keep, kind, ffi.sizeof(struct), name)
+    return made
+
+
 def _register(runtime: _core.Runtime) -> None:
     """Makes the plugins known to a runtime, once."""
+    from . import watchers
+
     with _core._lock:
         if runtime.descriptors is not None:
             return
         keep: list[Any] = []
-        processor = ffi.new("cdz_processor *")
-        _base(processor.base, keep, 1, ffi.sizeof("cdz_processor"), PROCESSORS)
+        processor = describe(keep, "cdz_processor", 1, PROCESSORS)
         processor.caps, processor.apply = 1, _apply
-        err = _core.new_error()
-        lib = _core.library()
-        _core.check(lib.cdz_runtime_add_plugin(runtime.pointer, ffi.addressof(processor.base), err), err)
-        keep.append(processor)
+        made = [processor]
         for name, caps in ((CRITERIA, 0), (CRITERIA_EOS, 1 << 16)):
-            criterion = ffi.new("cdz_criterion *")
-            _base(criterion.base, keep, 2, ffi.sizeof("cdz_criterion"), name)
+            criterion = describe(keep, "cdz_criterion", 2, name)
             criterion.caps, criterion.test = caps, _test
-            _core.check(lib.cdz_runtime_add_plugin(runtime.pointer, ffi.addressof(criterion.base), err), err)
-            keep.append(criterion)
+            made.append(criterion)
+        made += watchers.descriptors(keep)
+        for descriptor in made:
+            err = _core.new_error()
+            _core.check(_core.library().cdz_runtime_add_plugin(runtime.pointer, ffi.addressof(descriptor.base), err), err)
         runtime.descriptors = keep
 
 
-class Borrowed:
-    """A pipeline with the request's objects, given back at the end."""
+class Part:
+    """A plugin of a request's pipeline: a line of [pipeline], its id or file, the lines of its section, and Python's objects."""
 
-    def __init__(self, runtime: _core.Runtime, call: Optional[Call], loop: tuple[str, str] = ("", "")) -> None:
+    def __init__(self, line: str, plugin: str, section: str = "", call: Optional[Any] = None) -> None:
+        self.line, self.plugin, self.section, self.call = line, plugin, section, call
+
+    def key(self) -> tuple[str, ...]:
+        return (self.line, self.plugin, self.section, "" if self.call is None else "python")
+
+
+def criteria_part(call: Call) -> Part:
+    """Python's criteria. Rows get pads behind their end if one of them knows of ends."""
+    eos = any(hasattr(criterion, "eos_token_id") for criterion in call.criteria)
+    return Part("stopping", CRITERIA_EOS if eos else CRITERIA, "", call)
+
+
+class Borrowed:
+    """A pipeline of these parts, given back at the end. Those of Python's objects alone are kept for the next request.
+
+    use: a file that it goes on from. loop: the strategy's line and section."""
+
+    def __init__(self, runtime: _core.Runtime, parts: Sequence[Part], loop: tuple[str, str] = ("", ""), use: str = "") -> None:
         _register(runtime)
-        call = call or Call([], [], "")
-        eos = any(hasattr(criterion, "eos_token_id") for criterion in call.criteria)
-        criteria = (CRITERIA_EOS if eos else CRITERIA) if call.criteria else ""
-        words = (PROCESSORS if call.processors else "", criteria, *loop)
-        self.idle = runtime.pipelines.setdefault(words, [])
+        self.calls = [part.call for part in parts if part.call is not None]
+        key = (use, *loop, *(word for part in parts for word in part.key()))
+        kept = not use and len(self.calls) == len(parts)
+        self.idle = runtime.pipelines.setdefault(key, []) if kept else None
         try:
-            self.handle, self.pointer = self.idle.pop()
+            if self.idle is None:
+                raise IndexError
+            self.handles, self.pointer = self.idle.pop()
         except IndexError:
-            self.handle, self.pointer = _pipeline(runtime, *words)
-        _calls[self.handle] = call
+            self.handles, self.pointer = _pipeline(runtime, parts, loop, use)
+        _calls.update(zip(self.handles, self.calls))
 
     def give_back(self) -> None:
-        _calls.pop(self.handle, None)
-        self.idle.append((self.handle, self.pointer))
+        for handle in self.handles:
+            _calls.pop(handle, None)
+        if self.idle is not None:
+            self.idle.append((self.handles, self.pointer))
+        else:
+            _core.library().cdz_pipeline_free(self.pointer)
 
 
 _next_handle = 0
 
 
-def _pipeline(runtime: _core.Runtime, processors: str, criteria: str, strategy: str, section: str) -> tuple[int, Any]:
+def _handle() -> int:
     global _next_handle
     with _core._lock:
         _next_handle += 1
-        handle = _next_handle
-    ini = "[pipeline]\n" + strategy
-    ini += f"processors = {processors}\n" if processors else ""
-    ini += f"stopping = {criteria}\n" if criteria else ""
-    for name in (processors, criteria):
-        ini += f"[{name}]\nhandle = {handle}\n" if name else ""
-    ini += section
+        return _next_handle
+
+
+def _pipeline(runtime: _core.Runtime, parts: Sequence[Part], loop: tuple[str, str], use: str) -> tuple[list[int], Any]:
+    lines: dict[str, list[str]] = {}
+    sections, handles = "", []
+    for number, part in enumerate(parts):
+        label = f"part-{number}"
+        lines.setdefault(part.line, []).append(label)
+        sections += f"[{label}]\nid = {part.plugin}\n{part.section}"
+        if part.call is not None:
+            handles.append(_handle())
+            sections += f"handle = {handles[-1]}\n"
+    ini = "[pipeline]\n" + (f"use = {use}\n" if use else "") + loop[0]
+    ini += "".join(f"{line} = {', '.join(labels)}\n" for line, labels in lines.items()) + sections + loop[1]
     data = ini.encode()
     out, err = ffi.new("cdz_pipeline **"), _core.new_error()
-    lib = _core.library()
-    _core.check(lib.cdz_pipeline_parse(runtime.pointer, data, len(data), b"python", out, err), err)
-    return handle, out[0]
+    _core.check(_core.library().cdz_pipeline_parse(runtime.pointer, data, len(data), b"generate()", out, err), err)
+    return handles, out[0]

@@ -38,6 +38,7 @@ class Tokenizer:
     """
 
     def __init__(self, model: "Model") -> None:
+        model._alive()
         self._model = model
         info = _core.library().cdz_tokenizer_info_json(model._pointer)
         if not info:
@@ -70,7 +71,7 @@ class Tokenizer:
     # -- texts to ids ----------------------------------------------------------------------------------------
 
     def _raw(self, text: str, special: bool) -> list[int]:
-        self._model._runtime.check()
+        self._model._alive()
         data = text.encode("utf-8", "surrogatepass")
         out, n, err = ffi.new("int32_t **"), ffi.new("size_t *"), _core.new_error()
         lib = _core.library()
@@ -162,10 +163,10 @@ class Tokenizer:
         if ids and isinstance(ids[0], (list, tuple)):
             return [self.decode(row, skip_special_tokens) for row in ids]
         if ids and hasattr(ids[0], "tolist"):
-            ids = [i.tolist() for i in ids]
+            ids = [i.tolist() if hasattr(i, "tolist") else i for i in ids]
             if isinstance(ids[0], list):
                 return [self.decode(row, skip_special_tokens) for row in ids]
-        self._model._runtime.check()
+        self._model._alive()
         out, err, lib = ffi.new("char **"), _core.new_error(), _core.library()
         try:
             given = ffi.new("int32_t[]", ids)
@@ -180,6 +181,7 @@ class Tokenizer:
 
     def token_text(self, token: int) -> str:
         """The text that a token adds after others."""
+        self._model._alive()
         out, n, err, lib = ffi.new("char **"), ffi.new("size_t *"), _core.new_error(), _core.library()
         _core.check(lib.cdz_token_text(self._model._pointer, token, out, n, err), err)
         try:
@@ -232,6 +234,8 @@ class Tokenizer:
         """A conversation, or a list of them, as ids by the model's chat template; a text with tokenize=False."""
         if add_generation_prompt and continue_final_message:
             raise ValueError("add_generation_prompt and continue_final_message: give one of them")
+        if not isinstance(conversation, (list, tuple)):
+            raise UsageError(f"conversation: expected a list of messages, found {type(conversation).__name__}")
         many = bool(conversation) and isinstance(conversation[0], (list, tuple))
         variables = {**kwargs, "add_generation_prompt": add_generation_prompt}
         if continue_final_message:
@@ -250,6 +254,7 @@ class Tokenizer:
         return made if return_dict else made["input_ids"]
 
     def _chat_ids(self, document: dict[str, Any]) -> list[int]:
+        self._model._alive()
         data = json.dumps(document).encode()
         out, n, err, lib = ffi.new("int32_t **"), ffi.new("size_t *"), _core.new_error(), _core.library()
         _core.check(lib.cdz_apply_chat_template(self._model._pointer, data, len(data), out, n, err), err)

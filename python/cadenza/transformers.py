@@ -20,7 +20,7 @@ from ._abi import ffi
 from .config import PARAMETERS, GenerationConfig
 from .errors import CadenzaError, InputError, StateError, UsageError
 from .model import Model, ModelConfig, Order
-from .processors import LogitsProcessor, StoppingCriteria, in_callback
+from .processors import LogitsProcessor, Part, StoppingCriteria, in_callback
 from .sampling import next_seed
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["processor", "criterion", "strategy"]
 
+_SOME = 1000  # scores of a row to try a plugin with
 _IDS = 1 << 20  # ids that criteria take where no vocabulary is known
 # What a pipeline calls a plugin of a file: parameters of these names are the request's all the same.
 _ALWAYS = set(
@@ -63,6 +64,8 @@ def _value(name: str, value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
     except (TypeError, ValueError):
         text = "\n"
+    if text != text.strip():
+        raise UsageError(f"{name}: {value!r} begins or ends with a space, which a parameter's text cannot: add it in the script")
     if "\n" in text:
         raise UsageError(f"{name}: expected a number, a bool, one line of text or a list of these, found {value!r}")
     return text
@@ -199,7 +202,7 @@ class CadenzaProcessor(LogitsProcessor):
 
     def __init__(self, name: "Name", tokenizer: Any = None, **parameters: Any) -> None:
         reference = _reference(name)
-        self.name = os.fspath(name)
+        self.name, self.reference, self.parameters = os.fspath(name), reference, parameters
         self._rules = _Rules(f"[pipeline]\nchain = {_word(reference)}\n", reference, {"do_sample": True, **parameters}, tokenizer)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
@@ -217,6 +220,10 @@ class CadenzaProcessor(LogitsProcessor):
 
         return torch.from_numpy(edited).to(device=scores.device, dtype=scores.dtype)
 
+    def compile(self) -> None:
+        """Opens the plugin over a made-up vocabulary: CadenzaError says what is wrong with it, before it is used."""
+        self._rules.open(_SOME)
+
     def __repr__(self) -> str:
         return f"<cadenza processor {self.name}>"
 
@@ -226,7 +233,7 @@ class CadenzaCriterion(StoppingCriteria):
 
     def __init__(self, name: "Name", tokenizer: Any = None, vocab_size: int = _IDS, **parameters: Any) -> None:
         reference = _reference(name)
-        self.name = os.fspath(name)
+        self.name, self.reference, self.parameters = os.fspath(name), reference, parameters
         self._rules = _Rules(f"[pipeline]\nstopping = {_word(reference)}\n", reference, {"eos_token_id": None, **parameters}, tokenizer)
         self._vocab = vocab_size
 
@@ -241,6 +248,10 @@ class CadenzaCriterion(StoppingCriteria):
         import numpy
 
         return numpy.array(done)
+
+    def compile(self) -> None:
+        """As a processor's."""
+        self._rules.open(_SOME)
 
     def __repr__(self) -> str:
         return f"<cadenza criterion {self.name}>"
@@ -264,6 +275,19 @@ def criterion(name: "Name", *, tokenizer: Any = None, vocab_size: int = _IDS, **
     Called with ids (rows, length), the newest token among them, it returns bools (rows,).
     """
     return CadenzaCriterion(name, tokenizer, vocab_size, **parameters)
+
+
+def native_part(runtime: _core.Runtime, line: str, plugin: "Union[CadenzaProcessor, CadenzaCriterion]") -> tuple[Part, dict[str, Any]]:
+    """Such an object as a plugin of a pipeline, and the generation parameters that it came with: in this package's own generate() the
+    engine runs it, not Python."""
+    own = _declared(runtime).get(plugin.reference)
+    section, others = "", {}
+    for name, value in plugin.parameters.items():
+        if _is_requests(name, own):
+            others[name] = arrays.plain(value)
+        else:
+            section += f"{name} = {_value(name, value)}\n"
+    return Part(line, plugin.reference, section), others
 
 
 # -- passes of a transformers model ----------------------------------------------------------------------------------

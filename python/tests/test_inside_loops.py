@@ -132,6 +132,9 @@ def test_error_of_the_forward_pass(theirs):
 
 
 def test_processor_inside_a_callback_is_refused(ours):
-    processor = inside.processor("temperature", temperature=2.0)
+    """The engine runs one that is in the list; a callback that calls it would wait for itself."""
+    processor = inside.processor("dry", multiplier=2.0)
+    want = ours.generate(ONE, do_sample=False, max_new_tokens=2, logits_processor=[lambda ids, scores: scores])
+    assert (ours.generate(ONE, logits_processor=[processor], do_sample=False, max_new_tokens=2) == want).all()
     with pytest.raises(cadenza.StateError, match="engine's thread"):
-        ours.generate(ONE, logits_processor=[processor], do_sample=False, max_new_tokens=2)
+        ours.generate(ONE, logits_processor=[lambda ids, scores: processor(ids, scores)], do_sample=False, max_new_tokens=2)

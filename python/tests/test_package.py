@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import os
 import pathlib
 import signal
@@ -418,6 +419,29 @@ def test_score_and_show(dictionary, tokenizer):
     shown = cadenza.show(out, tokenizer)._repr_mimebundle_()
     assert "<script" not in shown["text/html"] and "river" in shown["text/plain"]
     assert "sequences" in out._repr_mimebundle_()["text/plain"]
+
+
+def test_scores_of_texts(dictionary, tokenizer, golden):
+    texts = ["river (noun): a large stream", "dog", [5, 6, 9]]
+    found = cadenza.score(texts, dictionary, top=3)
+    for each, text in zip(found, texts):
+        ids = tokenizer.encode(text) if isinstance(text, str) else text
+        want = dictionary.score(ids)
+        assert each.ids == ids and (each.logprobs[1:] == want[1:]).all() and numpy.isnan(each.logprobs[0])
+        assert each.total == pytest.approx(float(want[1:].sum()), rel=1e-5)
+        assert each.perplexity == pytest.approx(math.exp(-each.total / (len(ids) - 1)))
+        logits = dictionary([ids]).logits[0][:-1].astype(numpy.float64)
+        assert (each.top_ids[1:] == numpy.argsort(-logits, axis=-1, kind="stable")[:, :3]).all()
+        logprobs = logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
+        assert numpy.allclose(each.top_logprobs[1:], -numpy.sort(-logprobs)[:, :3], atol=1e-4)
+    assert [s.ids for s in cadenza.score([[5, i] for i in range(200)], dictionary)] == [[5, i] for i in range(200)]
+    for wrong in ("text", [""], [[]], [[1, 10**6]], [[-1]], [3.5]):
+        with pytest.raises(ValueError):
+            cadenza.score(wrong, dictionary)
+    with pytest.raises(ValueError, match="top"):
+        cadenza.score(["a"], dictionary, top=-1)
+    with pytest.raises(cadenza.UnsupportedError, match="encoder"):
+        cadenza.score([[5, 6]], golden("bart"))
 
 
 def test_deadlines_and_times(llama):

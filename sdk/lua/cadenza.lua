@@ -52,8 +52,25 @@
 ---@field from integer?
 ---@field stays boolean? keeps its tokens when rows are reordered, as the reference does with beams
 
+---An edit of hidden states: docs/steering.md.
+---@class cadenza.Edit
+---@field layer integer from 0
+---@field place ("block"|"attention"|"mlp"|"embedding")? block, if nothing is said
+---@field op ("add"|"replace"|"scale"|"project_out")? add, if nothing is said
+---@field vector cadenza.Vec? as wide as a hidden state; needed but for scale
+---@field scale number? 1, if nothing is said
+---@field from integer? the first token that is edited, counted from 1 among those that the model sees
+---@field to integer? the last one
+
+---@class cadenza.SteeredModel
+---@field n_layers integer
+---@field width integer of a hidden state
+---@field prompt_len integer tokens of the row's prompt that the model sees
+---@field prompt integer which of the request's prompts, from 1
+
 ---@class cadenza.ProcessorTable: cadenza.RowPlugin
----@field apply fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context) edits the row; with batched, ids is a list and row has all rows
+---@field apply (fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context))? edits the row; with batched, ids is a list and row has all rows. Needed but beside steer
+---@field steer (fun(p: table, row: integer, ctx: cadenza.Context, model: cadenza.SteeredModel): cadenza.Edit[]?)? edits of the row's hidden states, before its first pass
 ---@field batched boolean? one call for all rows
 ---@field companion (fun(p: table, row: integer, ctx: cadenza.Context): cadenza.Companion?)? the model runs on this sequence beside the row
 ---@field elementwise boolean? an element's result depends on that element alone
@@ -698,6 +715,10 @@ function Decoder:seq_truncate(seq, len) end
 ---@param seq cadenza.Seq
 ---@param row? integer
 function Decoder:seq_hide_as(seq, row) end
+---The sequence's hidden states are edited from now on, in place of the edits that an earlier call gave; a row's too.
+---@param seq cadenza.Seq
+---@param edits cadenza.Edit[]
+function Decoder:seq_steer(seq, edits) end
 ---@param seq cadenza.Seq
 ---@return cadenza.Ids
 function Decoder:seq_ids(seq) end
@@ -851,7 +872,7 @@ function Decoder:token_text(id) end
 ---@param ... any
 function Decoder:log(...) end
 
----A sequence of tokens with a KV cache. The sequence of a row can only be read and forked.
+---A sequence of tokens with a KV cache. The sequence of a row can only be read, forked and steered.
 ---@class cadenza.Seq
 ---@operator len: integer
 local Seq = {}
@@ -869,6 +890,10 @@ function Seq:truncate(len) end
 ---@param row? integer
 ---@return cadenza.Seq self
 function Seq:hide_as(row) end
+---Its hidden states are edited from now on, in place of the edits that an earlier call gave.
+---@param edits cadenza.Edit[]
+---@return cadenza.Seq self
+function Seq:steer(edits) end
 ---@return cadenza.Ids
 function Seq:ids() end
 ---@return integer

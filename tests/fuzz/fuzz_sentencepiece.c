@@ -26,8 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (*config)
         FUZZ_CHECK(cdz_json_parse(config, strlen(config), "config", NULL, &arena, &root, &err) ==
                    CDZ_OK);
-    if (cdz_tokenizer_json_of_sentencepiece(data + 1, size - 1, *config ? &root : NULL, "fuzz",
-                                            &json, &err) != CDZ_OK) {
+    if (cdz_tokenizer_json_of_sentencepiece(data + 1, size - 1, *config ? &root : NULL, NULL,
+                                            "fuzz", &json, &err) != CDZ_OK) {
         FUZZ_CHECK(*err.text);
     } else if (cdz_tokenizer_parse(json.data, json.len, *config ? config : NULL, strlen(config),
                                    "fuzz", &tok, &err) == CDZ_OK) {

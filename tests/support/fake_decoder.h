@@ -331,6 +331,15 @@ static cdz_status fd_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *i
     return CDZ_OK;
 }
 
+static cdz_status fd_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n)
+{
+    (void)seq;
+    for (uint32_t i = 0; i < n; i++)
+        note(fd_of(dec), "steer(%u %u %u %g %u %u %u) ", edits[i].layer, edits[i].place,
+             edits[i].op, (double)edits[i].scale, edits[i].width, edits[i].from, edits[i].to);
+    return CDZ_OK;
+}
+
 static cdz_status fd_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
 {
     (void)dec;
@@ -626,6 +635,7 @@ static const cdz_decoder_api fake_decoder_api = {
     .facts = fd_facts,
     .draw_rows = fd_draw_rows,
     .lens = fd_lens,
+    .seq_steer = fd_seq_steer,
 };
 
 /* Rows begin with the ids of the fake request: 1, 3, 5, 3. */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { PATHS = 8, PATH_BYTES = 512 };
+enum { PATHS = 16, PATH_BYTES = 512 };
 
 static char folder[64];
 

@@ -7,7 +7,7 @@
 /* Makes it, /tmp/cadenza-NAME-XXXXXX. */
 const char *folder_make(const char *name);
 void folder_remove(void);
-/* The path of a name in it; valid for the next seven. */
+/* The path of a name in it; valid for the next fifteen. */
 const char *folder_path(const char *name);
 void folder_write(const char *name, const void *bytes, size_t len);
 /* Runs a program with two arguments, which has to end well. */

@@ -16,8 +16,8 @@ static const bool taken = true;
 static const bool taken = false;
 #endif
 static atomic_long n_asked, refused_at = -1, n_held;
-/* Not of every program. */
-static atomic_bool __attribute__((unused)) ever_after; /* everything from refused_at on is refused, not that one alone */
+/* Everything from refused_at on is refused, not that one alone. Not of every program. */
+static atomic_bool __attribute__((unused)) ever_after;
 
 #ifdef OWN_MALLOC
 void *__libc_malloc(size_t bytes);

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from families import PAIRS
+from families_recurrent import RECURRENT
 
 Json = dict[str, Any]
 
@@ -71,7 +72,7 @@ class Difference:
     @property
     def window(self) -> bool:
         config = self.model["config"]
-        return bool(config.get("sliding_window")) and config.get("use_sliding_window", True)
+        return bool(config.get("sliding_window") or config.get("attention_chunk_size")) and config.get("use_sliding_window", True)
 
     @property
     def rope(self) -> str:
@@ -103,11 +104,63 @@ class Difference:
     def of_states(self) -> bool:
         return "attentions/" in self.sentence or "hidden_states/" in self.sentence
 
+    def prompt_width(self) -> int:
+        """Places of an answer's row before its first new token."""
+        return len(self.case["prompt_ids"][0]) if self.case["prompt_ids"] else int("inputs_embeds" not in self.case)
+
     def ended(self) -> bool:
         """A row of one of the answers ended before another."""
         pad = self.kw("pad_token_id", self.model["config"].get("pad_token_id"))
         answers = [self.expect, *self.expect.get("calls", [])]
         return any(row[-1] == pad for a in answers for row in a.get("sequences", []))
+
+    def counts_pads(self) -> bool:
+        """A negative prompt with pads, where a position is more than a distance."""
+        return (self.model["family"] in LEARNED or self.tempered) and self.hides_negative()
+
+    def hides_negative(self) -> bool:
+        return self.kw("guidance_scale") is not None and any(0 in r for r in self.kw("negative_prompt_attention_mask") or [])
+
+    def guided_otherwise(self) -> bool:
+        """Guidance where a step is more than the next token of each row."""
+        return self.beams or bool(self.case.get("calls")) or self.kw("use_cache") is False or (self.by_model() and bool(self.kw("do_sample")))
+
+    @property
+    def recurrent(self) -> bool:
+        return self.model["family"] in RECURRENT
+
+    @property
+    def biased(self) -> bool:
+        """What a convolution reads has a bias, which pads have as well."""
+        config = self.model["config"]
+        return self.model["family"] == "mamba2" and config["use_bias"] or self.model["family"] in ("lfm2", "lfm2_moe") and config["conv_bias"]
+
+    @property
+    def beams(self) -> bool:
+        return self.kw("num_beams", 1) > 1
+
+    def rows(self) -> int:
+        """Of the reference's batch."""
+        return len(self.case["prompt_ids"] or [0]) * self.kw("num_beams", 1) * (1 if self.beams else self.kw("num_return_sequences", 1))
+
+    def short(self) -> bool:
+        """A prompt of lfm2, or the second sequence's, that the convolution's window is longer than."""
+        lengths = [self.prompt_width() or self.case["_embeds"]["shape"][1]]
+        if self.kw("guidance_scale") is not None:
+            lengths.append(len((self.kw("negative_prompt_ids") or [[0]])[0]))
+        return self.model["family"] in ("lfm2", "lfm2_moe") and min(lengths) < self.model["config"]["conv_L_cache"]
+
+    @property
+    def tempered(self) -> bool:
+        """Queries grow with their position."""
+        return self.model["family"] == "ministral3" or bool(self.model["config"].get("attn_temperature_tuning"))
+
+    def continued(self) -> bool:
+        """A call that reads more than the last token on top of the cache, and the difference is in it or behind it."""
+        calls = self.case.get("calls", [])
+        first = next((i for i, c in enumerate(calls) if c.get("append_ids", [[]])[0]), len(calls))
+        where = re.match(r"calls\[(\d+)\]", self.sentence)
+        return bool(where) and int(where[1]) >= first
 
     def mask(self) -> list[list[int]]:
         return seen(self.case, self.model)
@@ -120,6 +173,8 @@ class Difference:
         return any(0 in r[r.index(1):] if 1 in r else True for r in self.mask())
 
 
+LEARNED = ("gpt2", "bart", "marian", "gpt_bigcode", "opt")  # positions of their own
+UNCACHED = ("granitemoehybrid", "falcon_h1", "nemotron_h", "mamba2")  # whose forward pass makes no cache that guidance finds
 Condition = Callable[[Difference], bool]
 LISTED: dict[str, Condition] = {
     # refused: the sentence says so, and the case is one of those
@@ -131,8 +186,9 @@ LISTED: dict[str, Condition] = {
     "a prompt of an encoder of which nothing is visible": lambda d: d.pair and "hides every token" in d.sentence and any(not any(r) for r in d.mask()),
     "guidance on a model with an encoder": lambda d: d.pair and d.kw("guidance_scale") is not None and d.unsupported
     and "a sequence without a prompt for the encoder has no scores" in d.sentence,
-    "a hole in the mask of a model with a sliding window or relative positions": lambda d: d.hole()
-    and ("has a hole in its attention mask" in d.sentence and d.window or "has holes inside" in d.sentence and d.model["family"] == "t5"),
+    "a hole in the mask of a model with a sliding window, relative positions or recurrent layers": lambda d: d.hole()
+    and ("has a hole in its attention mask" in d.sentence and d.window
+         or "has holes inside" in d.sentence and (d.model["family"] in ("t5", "mpt") or d.recurrent)),
     # another shape, or another sentence of the reference's
     "attentions of a sliding window": lambda d: "attentions/" in d.sentence and "of another shape" in d.sentence and d.window,
     "attentions of a static cache": lambda d: "attentions/" in d.sentence and "of another shape" in d.sentence
@@ -143,7 +199,7 @@ LISTED: dict[str, Condition] = {
     and d.rope in ("dynamic", "longrope") and d.of_states(),
     "attentions and hidden states with prefill_chunk_size": lambda d: "prefill_chunk_size" in d.case["kwargs"] and d.of_states(),
     "a green-list detector over several texts": lambda d: d.sentence.startswith("detector.")
-    and len({s[len((d.case["prompt_ids"] or [[1]])[0])] == d.model["config"]["bos_token_id"] for s in d.expect["sequences"]}) == 2,
+    and len({s[d.prompt_width()] == d.model["config"]["bos_token_id"] for s in d.expect["sequences"]}) == 2,
     "normalised scores of a row without a number": lambda d: "transition_scores_normalized" in d.sentence and d.sentence.endswith("got 0.0")
     and abs(_expected(d.sentence) + math.log(d.model["config"]["vocab_size"])) < 1e-4,
     # other numbers
@@ -156,20 +212,19 @@ LISTED: dict[str, Condition] = {
     "SynthID under beams": lambda d: d.kw("num_beams", 1) > 1 and (d.kw("watermarking_config") or {}).get("type") == "synthid",
     "token healing that changes the prompt's length": lambda d: bool(d.kw("token_healing"))
     and len(d.expect.get("healed_ids", [[]])[0]) != len((d.case["prompt_ids"] or [[]])[0]),
-    "dynamic rope with guidance": lambda d: d.dynamic() and d.kw("guidance_scale") is not None,
-    "dynamic rope with drafts: prompt lookup": lambda d: d.dynamic() and "prompt_lookup_num_tokens" in d.case["kwargs"] and not d.of_states()
-    and d.kw("guidance_scale") is None,
+    "dynamic rope with guidance": lambda d: d.dynamic() and d.kw("guidance_scale") is not None and not d.guided_otherwise(),
+    "dynamic rope with guidance: beams, calls, no cache, drawn drafts": lambda d: d.dynamic() and d.kw("guidance_scale") is not None and d.guided_otherwise(),
+    "dynamic rope with drafts: prompt lookup": lambda d: d.dynamic() and "prompt_lookup_num_tokens" in d.case["kwargs"] and not d.of_states(),
     "dynamic rope with drafts: greedy": lambda d: d.dynamic() and d.by_model() and not d.kw("do_sample") and d.kw("guidance_scale") is None
     and not d.of_states(),
-    "dynamic rope with drafts: drawn, or its states": lambda d: d.dynamic() and d.drafts and (d.by_model() and bool(d.kw("do_sample"))
-                                                                                         or d.of_states()),
+    "dynamic rope with drafts: drawn": lambda d: d.dynamic() and d.by_model() and bool(d.kw("do_sample")) and not d.of_states()
+    and d.kw("guidance_scale") is None,
+    "dynamic rope with drafts: its states": lambda d: d.dynamic() and d.drafts and d.of_states(),
     "prefill_chunk_size with dynamic rope": lambda d: d.dynamic() and d.kw("prefill_chunk_size") is not None,
     "dynamic rope, and a call that continues a row that had ended": lambda d: d.dynamic() and d.sentence.startswith("calls[")
     and any("append_ids" in c for c in d.case["calls"]) and d.ended(),
-    "guidance with a padded negative prompt": lambda d: d.model["family"] in ("gpt2", "bart", "marian")
-    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []) and d.kw("num_beams", 1) == 1,
-    "guidance with a padded negative prompt: beams": lambda d: d.model["family"] in ("gpt2", "bart", "marian")
-    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []) and d.kw("num_beams", 1) > 1,
+    "guidance with a padded negative prompt": lambda d: d.counts_pads() and not d.beams,
+    "guidance with a padded negative prompt: beams": lambda d: d.counts_pads() and d.beams,
     "encoder penalties with token healing": lambda d: bool(d.kw("token_healing"))
     and (d.kw("encoder_repetition_penalty") is not None or d.kw("encoder_no_repeat_ngram_size") is not None),
     "prefill_chunk_size with drafts": lambda d: d.drafts and "prefill_chunk_size" in d.case["kwargs"],
@@ -177,6 +232,19 @@ LISTED: dict[str, Condition] = {
     "guidance with drafts by a model": lambda d: ("assistant" in d.case or d.early_exit) and d.kw("guidance_scale") is not None,
     "guidance with prompt lookup": lambda d: "prompt_lookup_num_tokens" in d.case["kwargs"] and d.kw("guidance_scale") is not None,
     "SynthID with drafts": lambda d: d.drafts and (d.kw("watermarking_config") or {}).get("type") == "synthid",
+    "queries that grow with their position: a row padded on the left": lambda d: d.tempered and d.hidden(),
+    "gemma3n without a cache": lambda d: d.model["family"] == "gemma3n" and d.kw("use_cache") is False and bool(d.model["config"]["num_kv_shared_layers"]),
+    "guidance on granitemoehybrid, falcon_h1, nemotron_h and mamba2": lambda d: d.model["family"] in UNCACHED and d.kw("guidance_scale") is not None and not d.beams,
+    "guidance on granitemoehybrid, falcon_h1, nemotron_h and mamba2: beams": lambda d: d.model["family"] in UNCACHED and d.kw("guidance_scale") is not None and d.beams,
+    "models with recurrent layers: a batch of one row padded on the left": lambda d: d.recurrent and d.model["family"] != "nemotron_h" and d.rows() == 1
+    and (d.hidden() or d.hides_negative()),
+    "models with recurrent layers: rows padded on the left where a bias": lambda d: d.biased and d.rows() > 1 and (d.hidden() or d.hides_negative()),
+    "models with recurrent layers: several tokens on top of a filled cache: a call": lambda d: d.recurrent and d.continued(),
+    "models with recurrent layers: several tokens on top of a filled cache: chunks": lambda d: d.recurrent and "prefill_chunk_size" in d.case["kwargs"],
+    "models with recurrent layers: several tokens on top of a filled cache: drafts": lambda d: d.recurrent and d.drafts,
+    "mamba2 with beams and a cache": lambda d: d.model["family"] == "mamba2" and d.beams and d.kw("use_cache", True) is not False,
+    "lfm2, a prompt shorter than the convolution's window": lambda d: d.short() and d.kw("use_cache", True) is not False and not d.of_states(),
+    "lfm2, a prompt shorter than the convolution's window: its states": lambda d: d.short() and d.kw("use_cache", True) is not False and d.of_states(),
     "an odd number of rotated places": lambda d: d.unsupported and "rotary positions need an even number" in d.sentence,
 }
 

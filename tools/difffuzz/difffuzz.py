@@ -130,7 +130,7 @@ def main(words: list[str]) -> int:
     if a.record is not None:
         from record import record
         shutil.rmtree(a.out, ignore_errors=True)
-        return record(a.cadenza, a.out, a.record, a.seed or 0)
+        return record(a.cadenza, a.out, a.record, a.seed or 0, tuple(f for f in a.families.split(",") if f))
     return fuzz(a)
 
 

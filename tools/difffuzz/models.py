@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import transformers
-from golden import golden
+from golden import golden, plan, plan_more
 
 Json = dict[str, Any]
 
@@ -53,17 +53,32 @@ def _generation(model: Any, description: Json) -> Json:
     return {**{k: v for k, v in own.items() if v is not None}, **description.get("generation", {})}
 
 
+def _fresh(description: Json, seed: int) -> Any:
+    """The model with weights drawn, by the plan that its family is recorded with."""
+    init = _init(description)
+    if description.get("init_by") != "family":
+        return golden.build(_config(description), seed, **init)
+    init = {k: NAMED.get(v, v) if isinstance(v, str) else v for k, v in init.items()}
+    return plan.fam(None, seed, init)["build"](_config(description), seed)
+
+
+NAMED = {"embeddings": plan_more.embeddings, "turned": plan_more.turned, "xielu": plan_more.xielu}
+AFTER = {"G3N": plan.G3N, "NEMO": plan.NEMO}  # names that published checkpoints have
+LAYERS = ("num_decoder_layers", "decoder_layers", "n_layer", "n_layers", "num_hidden_layers")
+PER_LAYER = ("layer_types", "layers_block_type", "intermediate_size", "activation_sparsity_pattern")
+
+
 def _draft_of(target: Any, description: Json) -> Any:
     """The target's first layers with a little noise."""
     how = description["draft"]
-    config = copy.deepcopy(target.config)
-    name = next(k for k in ("num_decoder_layers", "decoder_layers", "n_layer", "num_hidden_layers") if k in description["config"])
-    layers = min(how["layers"], description["config"][name])
     small = copy.deepcopy(description)
-    small["config"][name] = layers
-    if small["config"].get("layer_types"):
-        small["config"]["layer_types"] = small["config"]["layer_types"][:layers]
-    draft = golden.build(_config(small), how["seed"])
+    name = next((k for k in LAYERS if k in small["config"]), None)
+    if name and not how.get("whole"):
+        small["config"][name] = layers = min(how["layers"], small["config"][name])
+        for key in PER_LAYER:
+            if isinstance(small["config"].get(key), list):
+                small["config"][key] = small["config"][key][:layers]
+    draft = _fresh(small, how["seed"]) if "init_by" in small else golden.build(_config(small), how["seed"])
     weights, generator = target.state_dict(), torch.Generator().manual_seed(how["seed"])
     for key, p in draft.named_parameters():
         w = weights[key]
@@ -81,13 +96,15 @@ def _save(model: Any, folder: str, description: Json, generation: Json) -> None:
     model.to(getattr(torch, description["dtype"])).save_pretrained(folder)
     with open(os.path.join(folder, "generation_config.json"), "w") as f:  # by hand: real ones hold what saving refuses
         json.dump(generation, f, indent=1, sort_keys=True)
+    if "after" in description:
+        AFTER[description["after"]](folder)
     if description.get("old_style"):
         golden.legacy_config(folder, description["family"])
 
 
 def build(description: Json, folder: str) -> None:
     """folder/m, the model, and folder/d, its draft."""
-    model = golden.build(_config(description), description["seed"], **_init(description))
+    model = _fresh(description, description["seed"])
     draft = _draft_of(model, description)
     own = _generation(model, description)
     _save(model, os.path.join(folder, "m"), description, own)

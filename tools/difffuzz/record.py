@@ -31,7 +31,7 @@ def _small_model(family: str, number: int, seed: int, folder: str) -> tuple[rand
             continue
         drawn.append((_bytes(folder), attempt, description))
     _, attempt, description = min(drawn, key=lambda d: d[:2])
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)
     models.build(description, folder)
     return random.Random(f"record/{seed}/{family}/{number}/cases"), description
 
@@ -60,12 +60,12 @@ def _record_model(program: str, out: str, family: str, number: int, wanted: int,
     return len(kept)
 
 
-def record(program: str, out: str, n: int, seed: int) -> int:
-    """Writes n cases, spread over two models or more of each family."""
+def record(program: str, out: str, n: int, seed: int, families: tuple[str, ...] = ()) -> int:
+    """Writes n cases, spread over two models or more of each family; of families that are named, over one or more."""
     made, number = 0, 0
+    each = -(-n // len(families or 2 * tuple(FAMILIES)))
     while made < n:
-        for family in FAMILIES:
-            each = -(-n // (2 * len(FAMILIES)))
+        for family in families or FAMILIES:
             got = _record_model(os.path.abspath(program), out, family, number, min(each, n - made), seed)
             made += got
             print(f"{family}_{number}: {got} cases, {made} of {n}", flush=True)

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 
 from cases import Shape
 from departures import seen, setting
+from families_recurrent import RECURRENT
 
 Json = dict[str, Any]
 PATIENCE = 60       # seconds for a case
@@ -121,6 +122,39 @@ def _zero_ended(ends: list[int], tensors: dict[str, torch.Tensor]) -> None:
                 t[r] = 0
 
 
+ATTENDS = ("attention", "full_attention")  # of layer_types and layers_block_type
+
+
+def _merged(model: Any, streams: torch.Tensor) -> torch.Tensor:
+    """What gemma3n's head reads of the last layer's streams."""
+    parts = [streams[0]]
+    size = (streams[0] ** 2).mean(-1, keepdim=True).sqrt()
+    for project, stream in zip(model.model.altup_unembed_projections, streams[1:]):
+        part = project(stream)
+        parts.append(part * size / (part**2).mean(-1, keepdim=True).clamp(min=1e-5).sqrt())
+    return model.model.norm(torch.stack(parts).mean(0)).detach()
+
+
+def _as_listed(description: Json, model: Any, expect: Json, tensors: dict[str, torch.Tensor]) -> None:
+    """docs/departures.md: layers without attention have zeros for it, and of several streams the one that layers compute on counts."""
+    config = description["config"]
+    kinds = config.get("layers_block_type") or config.get("layer_types") or []
+    if description["family"] == "gemma3n":
+        for name in [n for n in tensors if n.split("/")[1] == "hidden_states" and tensors[n].dim() == 4]:
+            last = int(name.split("/")[3]) == config["num_hidden_layers"]
+            tensors[name] = _merged(model, tensors[name]) if last else tensors[name][0].clone()
+    if description["family"] not in RECURRENT or not kinds or "attentions" not in expect.get("outputs", {}):
+        return
+    expect["outputs"]["attentions"][1] = len(kinds)
+    attending = [i for i, k in enumerate(kinds) if k in ATTENDS]
+    given = {n: tensors.pop(n) for n in list(tensors) if n.split("/")[1] == "attentions"}
+    for name, t in given.items():
+        case, kind, step, layer = name.split("/")
+        tensors[f"{case}/{kind}/{step}/{attending[int(layer)]}"] = t
+        for i in set(range(len(kinds))) - set(attending):
+            tensors.setdefault(f"{case}/{kind}/{step}/{i}", torch.zeros_like(t))
+
+
 def _drop_without_token(expect: Json, tensors: dict[str, torch.Tensor]) -> None:
     """docs/departures.md, "attentions and hidden states of an answer without a token": Cadenza gives an encoder's at most."""
     if expect.get("outputs", {}).get("scores") != [0]:
@@ -175,11 +209,11 @@ class Reference:
     def shape(self) -> Shape:
         tok, cfg, own = self.ctx.tok, self.ctx.cfg, self.description["config"]
         eos = cfg.eos_token_id[0] if isinstance(cfg.eos_token_id, list) else cfg.eos_token_id
-        layers = own.get("num_hidden_layers") or own.get("n_layer") or own.get("decoder_layers") or own.get("num_layers")
+        layers = own.get("num_hidden_layers") or own.get("n_layer") or own.get("n_layers") or len(own.get("layers_block_type", [])) or own.get("decoder_layers") or own.get("num_layers")
         width = own.get("hidden_size") or own.get("n_embd") or own.get("d_model")
         return Shape(self.description["family"], cfg.vocab_size, width, layers, cfg.pad_token_id, eos,
                      tuple(tok.decode([t]) for t in range(4, cfg.vocab_size)), lambda text: tok(text).input_ids,
-                     bool(own.get("sliding_window")) or self.description["family"] == "t5")
+                     bool(own.get("sliding_window") or own.get("attention_chunk_size")) or self.description["family"] in ("t5", "mpt", *RECURRENT))
 
     def _give_embeddings(self, case: Json) -> None:
         how = case.get("_embeds")
@@ -203,6 +237,7 @@ class Reference:
             text = re.sub(r"[0-9]+", "N", str(error).strip().split("\n")[0])[:90]
             raise Refused(f"{type(error).__name__}: {text}") from None
         tensors = expect.pop("_outputs", {})
+        _as_listed(self.description, self.ctx.model, expect, tensors)
         _drop_without_token(expect, tensors)
         early = expect["rounds"][0][1] if expect.get("rounds") else 0
         _zero_masked(seen(case, self.description), tensors, early)

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import inspect
 import os
+import sys
 import types
 from dataclasses import dataclass
 from typing import Any, Callable, ContextManager, Iterator
@@ -76,6 +77,9 @@ def _in_place(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, was)
 
 
+PROMPTS: list[int] = []  # lengths that the sequence being read began with, the innermost last
+
+
 def guidance_of_rows(case: Json, model: Json) -> ContextManager[None]:
     """The second sequence holds what the row holds, whatever was asked before; only what is visible has a position."""
     Guidance = processors.UnbatchedClassifierFreeGuidanceLogitsProcessor
@@ -92,7 +96,11 @@ def guidance_of_rows(case: Json, model: Json) -> ContextManager[None]:
         mask = torch.cat([own["attention_mask"], torch.ones_like(new)], dim=1)
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         with _in_place(self.model.config, "num_hidden_layers", own["layers"]):  # an early exit has fewer while it drafts
-            return self.model(torch.cat([own["input_ids"], new], dim=1), attention_mask=mask, position_ids=positions, use_cache=False).logits
+            PROMPTS.append(int(own["attention_mask"].sum(-1).max()))
+            try:  # with a cache of its own: without one, layers of gemma3n that share keys have other ones
+                return self.model(torch.cat([own["input_ids"], new], dim=1), attention_mask=mask, position_ids=positions, use_cache=True).logits
+            finally:
+                PROMPTS.pop()
     return _in_place(Guidance, "get_unconditional_logits", logits)
 
 
@@ -141,24 +149,71 @@ def transformers_mixin() -> Any:
 
 @contextlib.contextmanager
 def rope_of_steps(case: Json, model: Json) -> Iterator[None]:
-    """Dynamic rope by the length of the step that a position belongs to; the prompt, of one row, is a step. The family's own code
-    lays the angles out, below what keeps frequencies from one pass to the next: halves, or pairs as in cohere2."""
-    prompt, load = sum(seen(case, model)[0]), golden.load
+    """Dynamic rope by the length of the step that a position belongs to, which is that of the longest row; the prompt is a step. The
+    family's own code lays the angles out, below what keeps frequencies from one pass to the next: halves, or pairs as in cohere2."""
+    load = golden.load
 
     def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         turned = []
-        for p in position_ids[0].tolist():
-            self.inv_freq = ROPE_INIT_FUNCTIONS["dynamic"](self.config, x.device, seq_len=max(p + 1, prompt))[0]
-            turned.append(inspect.unwrap(type(self).forward)(self, x, torch.tensor([[p]])))
+        for p in position_ids.split(1, 1):
+            self.inv_freq = ROPE_INIT_FUNCTIONS["dynamic"](self.config, x.device, seq_len=max(int(p.max()) + 1, PROMPTS[-1]))[0]
+            turned.append(inspect.unwrap(type(self).forward)(self, x, p))
         return torch.cat([c for c, _ in turned], 1), torch.cat([s for _, s in turned], 1)
 
     def loaded(path: str) -> Any:
         whole = load(path)
         for part in whole.modules():
-            if os.path.basename(path) == "m" and getattr(part, "rope_type", None) == "dynamic":
+            if getattr(part, "rope_type", None) == "dynamic":
                 part.forward = types.MethodType(forward, part)
         return whole
-    with _in_place(golden, "load", loaded):
+    PROMPTS.append(max([sum(r) for r in seen(case, model)] or case.get("_embeds", {}).get("shape", [0, 1])[1:2]))
+    try:
+        with _in_place(golden, "load", loaded):
+            yield
+    finally:
+        PROMPTS.pop()
+
+
+@contextlib.contextmanager
+def guidance_and_rope(case: Json, model: Json) -> Iterator[None]:
+    with guidance_of_rows(case, model), rope_of_steps(case, model):
+        yield
+
+
+@contextlib.contextmanager
+def row_positions(case: Json, model: Json) -> Iterator[None]:
+    """Queries grow with the positions of their row, which are those that its rotation gets."""
+    from transformers.models.llama4 import modeling_llama4 as llama4
+    from transformers.models.ministral3 import modeling_ministral3 as ministral3
+    at: list[torch.Tensor] = []
+
+    def turned(kind: Any) -> Callable[..., Any]:
+        turn = kind.forward
+
+        def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
+            at[:] = [position_ids]
+            return turn(self, x, position_ids)
+        return forward
+    scale, attend = ministral3._get_llama_4_attn_scale, llama4.Llama4TextAttention.forward
+
+    def by_row(_: torch.Tensor, *how: Any) -> torch.Tensor:
+        return scale(at[0], *how)[:, None]
+
+    def attended(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.use_rope or not self.attn_temperature_tuning:
+            return attend(self, *args, **kwargs)
+        grown = torch.log1p(torch.floor((at[0].float() + 1.0) / self.floor_scale)) * self.attn_scale + 1.0
+        hook = self.q_proj.register_forward_hook(lambda _m, _i, q: (q * grown[..., None]).to(q.dtype))
+        try:
+            with _in_place(self, "attn_temperature_tuning", False):
+                return attend(self, *args, **kwargs)
+        finally:
+            hook.remove()
+    with contextlib.ExitStack() as stack:
+        for kind in (ministral3.Ministral3RotaryEmbedding, llama4.Llama4TextRotaryEmbedding):
+            stack.enter_context(_in_place(kind, "forward", turned(kind)))
+        stack.enter_context(_in_place(ministral3, "_get_llama_4_attn_scale", by_row))
+        stack.enter_context(_in_place(llama4.Llama4TextAttention, "forward", attended))
         yield
 
 
@@ -171,6 +226,34 @@ class WholeLayer(cache_utils.DynamicLayer):
 
 def whole_windows(case: Json, model: Json) -> ContextManager[None]:
     return _in_place(cache_utils, "DynamicSlidingWindowLayer", WholeLayer)
+
+
+@contextlib.contextmanager
+def masked_states(case: Json, model: Json) -> Iterator[None]:
+    """Padding is kept out of states where a batch has one row, too, and what a bias makes of it out of convolutions."""
+    last: list[torch.Tensor | None] = [None]
+    run = golden.run
+
+    def masked(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        last[:] = [mask]
+        return states if mask is None or mask.shape[1] < 2 else (states * mask[:, :, None]).to(states.dtype)
+
+    def keep_out(_module: Any, _given: Any, made: torch.Tensor) -> torch.Tensor:
+        fits = last[0] is not None and last[0].shape == made.shape[:2] and made.shape[1] > 1
+        return made * last[0][:, :, None] if fits else made
+
+    def run_masked(ctx: Any, asked: Json) -> Json:
+        hooks = [part.register_forward_hook(keep_out) for name, part in ctx.model.named_modules() if name.endswith("in_proj")]
+        try:
+            return run(ctx, asked)
+        finally:
+            for hook in hooks:
+                hook.remove()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_in_place(golden, "run", run_masked))
+        for module in [m for n, m in sys.modules.items() if n.startswith("transformers.models.") and hasattr(m, "apply_mask_to_padding_states")]:
+            stack.enter_context(_in_place(module, "apply_mask_to_padding_states", masked))
+        yield
 
 
 STANDINS: dict[str, Standin] = {
@@ -188,8 +271,19 @@ STANDINS: dict[str, Standin] = {
     "guidance with drafts by a model": Standin(patch=guidance_of_rows),
     "guidance with prompt lookup": Standin(patch=guidance_of_rows),
     "guidance with a padded negative prompt": Standin(patch=guidance_of_rows),
+    "queries that grow with their position: a row padded on the left": Standin(patch=row_positions),
+    "gemma3n without a cache": Standin(_without("use_cache")),
+    "guidance on granitemoehybrid, falcon_h1, nemotron_h and mamba2": Standin(patch=guidance_of_rows),
+    "models with recurrent layers: a batch of one row padded on the left": Standin(patch=masked_states),
+    "models with recurrent layers: rows padded on the left where a bias": Standin(patch=masked_states),
+    "models with recurrent layers: several tokens on top of a filled cache: chunks": Standin(_without("prefill_chunk_size")),
+    "models with recurrent layers: several tokens on top of a filled cache: drafts": Standin(_undrafted, tokens_only=True),
+    "mamba2 with beams and a cache": Standin(_recomputing),
+    "lfm2, a prompt shorter than the convolution's window": Standin(_recomputing),
     "dynamic rope with drafts: greedy": Standin(_undrafted, tokens_only=True),
     "dynamic rope with drafts: prompt lookup": Standin(patch=rope_of_steps),
+    "dynamic rope with drafts: drawn": Standin(patch=rope_of_steps),
+    "dynamic rope with guidance": Standin(patch=guidance_and_rope),
 }
 
 

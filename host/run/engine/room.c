@@ -85,7 +85,7 @@ static bool equip(cdz_engine *engine, cdz_task *task, cdz_loop *loop)
         if (task != engine->running) park(engine, task);
         return false;
     }
-    loop->lacks = false;
+    loop->lacks = task->parked = false;
     loop->rows.error = why;
     loop->denied = status;
     return true;

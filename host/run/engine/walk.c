@@ -1,5 +1,6 @@
 /* walk.c - what the engine promises of its own state between two ticks, looked at after each one in checked
- * builds: the queue and the running tasks, with their loops, and who holds which block of KV memory.
+ * builds: the queue and the running tasks, with their loops and their line, who holds which block of KV memory, which of
+ * them are found again, and the constraints that are kept.
  *
  * Owns nothing. Thread: [engine]; of what the lock guards only this thread takes anything away, so the lists stand. */
 #include "base/assert.h"
@@ -66,21 +67,57 @@ static cdz_run_model *newest_model(cdz_engine *engine)
     return newest;
 }
 
+typedef struct total {
+    uint64_t committed, resting; /* bytes */
+} total;
+
+static void add_pool(const cdz_kv_pool *pool, total *all)
+{
+    if (!pool) return;
+    all->committed += cdz_kv_pool_committed(pool);
+    all->resting += cdz_kv_pool_counts(pool).resting * cdz_kv_pool_block_bytes(pool);
+}
+
 static void check_memory(cdz_engine *engine)
 {
-    uint64_t committed = 0;
+    total all = {0};
     for (cdz_run_model *model = newest_model(engine); model; model = model->next) {
         if (!model->pool) continue;
         count_model(engine, model);
-        committed += cdz_kv_pool_committed(model->pool);
-        if (model->states) committed += cdz_kv_pool_committed(model->states);
-        for (const cdz_packed_pool *at = model->packed; at; at = at->next)
-            committed += cdz_kv_pool_committed(at->pool);
+        add_pool(model->pool, &all);
+        add_pool(model->states, &all);
+        for (const cdz_packed_pool *at = model->packed; at; at = at->next) add_pool(at->pool, &all);
     }
-    cdz_assert(committed == engine->budget.committed);
+    cdz_assert(all.committed == engine->budget.committed && all.resting == engine->budget.resting);
+}
+
+/* --- constraints ------------------------------------------------------------------------------------------------ */
+
+static void check_constraints(cdz_engine *engine)
+{
+    for (const cdz_task *task = engine->running; task; task = task->next)
+        if (task->job->constraint) cdz_constraint_check(task->job->constraint);
 }
 
 /* --- lists ----------------------------------------------------------------------------------------------------- */
+
+/* A request whose blocks were taken has none, and none of its loops goes on. */
+static void check_parked(const cdz_task *task)
+{
+    if (!task->parked) return;
+    cdz_assert(task->yields && task->target.used == 0 && task->assistant.used == 0);
+    for (uint32_t i = 0; i < task->n_loops; i++)
+        cdz_assert(task->loops[i]->lacks || cdz_fibre_ended(task->loops[i]->fibre));
+}
+
+/* The line of the next pass has each that runs, once: as many as run, with an end. */
+static void check_line(const cdz_engine *engine)
+{
+    uint32_t n = 0;
+    for (const cdz_task *task = engine->referee.first; task; task = task->after, n++)
+        cdz_assert(task->life == CDZ_TASK_RUNNING && n < engine->n_running);
+    cdz_assert(n == engine->n_running);
+}
 
 static void check_running(const cdz_engine *engine)
 {
@@ -93,6 +130,7 @@ static void check_running(const cdz_engine *engine)
             n_ended += cdz_fibre_ended(task->loops[i]->fibre);
         }
         cdz_assert(n_ended == task->n_ended && n_ended < task->n_loops);
+        check_parked(task);
     }
     cdz_assert(n == engine->n_running && n <= engine->max_running);
 }
@@ -102,7 +140,11 @@ static void check_queue(cdz_engine *engine)
     uint32_t n = 0;
     cdz_mutex_lock(&engine->lock);
     cdz_task *const *end = &engine->queue;
-    for (; *end; end = &(*end)->next, n++) cdz_assert((*end)->life == CDZ_TASK_QUEUED);
+    for (; *end; end = &(*end)->next, n++) {
+        cdz_assert((*end)->life == CDZ_TASK_QUEUED);
+        /* One that has been overtaken that often is the next, and those of one answer begin together. */
+        cdz_assert((*end)->overtaken < CDZ_MOST_OVERTAKEN + engine->max_running);
+    }
     cdz_assert(end == engine->queue_end && n == engine->n_queued);
     cdz_mutex_unlock(&engine->lock);
 }
@@ -112,7 +154,9 @@ void cdz_engine_check(cdz_engine *engine)
     cdz_assert_serves(engine);
     check_queue(engine);
     check_running(engine);
+    check_line(engine);
     check_memory(engine);
+    check_constraints(engine);
 }
 
 #endif

@@ -76,6 +76,7 @@ const cdz_decoder_api cdz_loop_api = {
     .facts = cdz_verb_facts,
     .draw_rows = cdz_verb_draw_rows,
     .lens = cdz_verb_lens,
+    .seq_steer = cdz_verb_seq_steer,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -284,21 +285,25 @@ static bool has_holes(const uint8_t *mask, uint32_t n)
     return false;
 }
 
+static const char *what_needs_whole_mask(const cdz_arch *arch)
+{
+    if (cdz_arch_adds_by_distance(arch)) return "relative positions";
+    return arch->recurrent.kind ? "recurrent layers" : "sliding windows";
+}
+
 static cdz_status check_mask(cdz_loop *loop, const cdz_job_row *prompt, uint32_t row)
 {
+    const cdz_arch *arch = &loop->rows.model->weights->arch;
     bool any = false;
     for (uint32_t i = 0; i < cdz_job_slots(loop->job); i++) any |= prompt->mask[i] != 0;
     if (!any)
         return cdz_err(&loop->rows.error, CDZ_E_INPUT,
                        "attention_mask: row %" PRIu32 " hides every token", row);
-    if (cdz_arch_needs_whole_mask(&loop->rows.model->weights->arch) &&
-        has_holes(prompt->mask, cdz_job_slots(loop->job)))
-        return cdz_err(
-            &loop->rows.error, CDZ_E_UNSUPPORTED,
-            "attention_mask: row %" PRIu32 " has holes inside, which a model with %s cannot honour",
-            row,
-            cdz_arch_adds_by_distance(&loop->rows.model->weights->arch) ? "relative positions"
-                                                                        : "sliding windows");
+    if (cdz_arch_needs_whole_mask(arch) && has_holes(prompt->mask, cdz_job_slots(loop->job)))
+        return cdz_err(&loop->rows.error, CDZ_E_UNSUPPORTED,
+                       "attention_mask: row %" PRIu32
+                       " has holes inside, which a model with %s cannot honour",
+                       row, what_needs_whole_mask(arch));
     return CDZ_OK;
 }
 
@@ -562,6 +567,7 @@ static const struct part {
 } life[] = {
     {open_stages, close_stages},
     {open_companions, close_companions},
+    {cdz_loop_steer, NULL},
     {open_states, NULL},
     {open_scores, NULL},
     {cdz_drafter_open, cdz_drafter_close},

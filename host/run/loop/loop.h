@@ -212,6 +212,10 @@ cdz_status cdz_derive_all(cdz_loop *loop, cdz_stageset *set);
  * is, and is reported once. */
 void cdz_loop_renew(cdz_loop *loop);
 
+/* --- edits of hidden states: steering.c --- */
+/* Asks the set's processors for those of each row. After they have begun, before the first pass. */
+cdz_status cdz_loop_steer(cdz_loop *loop);
+
 /* --- drafts: draft.c --- */
 cdz_status cdz_drafter_open(cdz_loop *loop);
 void cdz_drafter_close(cdz_loop *loop);

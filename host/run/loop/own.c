@@ -24,7 +24,12 @@ typedef struct errand {
     void **shared;
     cdz_scores *scores;
     cdz_stop *stops;
-    uint32_t row;
+    cdz_draft *draft;
+    const cdz_plugin_base *by;
+    const cdz_seen *seen;
+    const cdz_stop *stop;
+    const uint32_t *parents;
+    uint32_t row, n, n_accepted;
     int32_t token;
     bool idle;
 } errand;
@@ -131,6 +136,144 @@ static void own_end(const cdz_step *step)
     cdz_fibre_outside(do_end, &e);
 }
 
+/* --- drafters: the verbs belong to the fibre, so they get no decoder --- */
+
+static void do_draft_begin(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_draft_begin(&e->call, &e->own->has.drafter, NULL, &e->step, e->shared);
+}
+
+static void do_propose(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_propose(&e->call, &e->own->has.drafter, NULL, &e->step, e->draft);
+}
+
+static void do_judged(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_judged(&e->call, &e->own->has.drafter, NULL, &e->step, e->row, e->n,
+                                e->n_accepted);
+}
+
+static cdz_status own_draft_begin(cdz_decoder *dec, const cdz_step *step, void **shared)
+{
+    (void)dec;
+    errand e = errand_for(step);
+    e.shared = shared;
+    cdz_fibre_outside(do_draft_begin, &e);
+    return e.status;
+}
+
+static cdz_status own_propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    (void)dec;
+    errand e = errand_for(step);
+    e.draft = draft;
+    cdz_fibre_outside(do_propose, &e);
+    return e.status;
+}
+
+static cdz_status own_judged(cdz_decoder *dec, const cdz_step *step, uint32_t row,
+                             uint32_t n_proposed, uint32_t n_accepted)
+{
+    (void)dec;
+    errand e = errand_for(step);
+    e.row = row;
+    e.n = n_proposed;
+    e.n_accepted = n_accepted;
+    cdz_fibre_outside(do_judged, &e);
+    return e.status;
+}
+
+/* --- observers --- */
+
+static void do_stage(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_stage(&e->call, &e->own->has.observer, &e->step, e->by, e->seen);
+}
+
+static void do_scores(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_scores(&e->call, &e->own->has.observer, &e->step, e->seen);
+}
+
+static void do_token(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_token(&e->call, &e->own->has.observer, &e->step, e->token);
+}
+
+static void do_stop(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_stop(&e->call, &e->own->has.observer, &e->step, e->stop);
+}
+
+static void do_rewind(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_rewind(&e->call, &e->own->has.observer, &e->step, e->n);
+}
+
+static void do_reorder(void *arg)
+{
+    errand *e = arg;
+    e->status = cdz_call_reorder(&e->call, &e->own->has.observer, &e->step, e->parents);
+}
+
+static cdz_status own_stage(const cdz_step *step, const cdz_plugin_base *by, const cdz_seen *seen)
+{
+    errand e = errand_for(step);
+    e.by = by;
+    e.seen = seen;
+    cdz_fibre_outside(do_stage, &e);
+    return e.status;
+}
+
+static cdz_status own_scores(const cdz_step *step, const cdz_seen *seen)
+{
+    errand e = errand_for(step);
+    e.seen = seen;
+    cdz_fibre_outside(do_scores, &e);
+    return e.status;
+}
+
+static cdz_status own_token(const cdz_step *step, int32_t token)
+{
+    errand e = errand_for(step);
+    e.token = token;
+    cdz_fibre_outside(do_token, &e);
+    return e.status;
+}
+
+static cdz_status own_stop(const cdz_step *step, const cdz_stop *stop)
+{
+    errand e = errand_for(step);
+    e.stop = stop;
+    cdz_fibre_outside(do_stop, &e);
+    return e.status;
+}
+
+static cdz_status own_rewind(const cdz_step *step, uint32_t n)
+{
+    errand e = errand_for(step);
+    e.n = n;
+    cdz_fibre_outside(do_rewind, &e);
+    return e.status;
+}
+
+static cdz_status own_reorder(const cdz_step *step, const uint32_t *parents)
+{
+    errand e = errand_for(step);
+    e.parents = parents;
+    cdz_fibre_outside(do_reorder, &e);
+    return e.status;
+}
+
 /* The same plugin with our functions where it has its own. */
 static void show_processor(cdz_processor *p)
 {
@@ -154,20 +297,47 @@ static void show_criterion(cdz_criterion *c)
     if (c->end) c->end = own_end;
 }
 
+static void show_drafter(cdz_drafter *d)
+{
+    d->base.size = sizeof *d;
+    if (d->create) d->create = own_create;
+    if (d->begin) d->begin = own_draft_begin;
+    d->propose = own_propose;
+    if (d->judged) d->judged = own_judged;
+    if (d->end) d->end = own_end;
+}
+
+static void show_observer(cdz_observer *o)
+{
+    o->base.size = sizeof *o;
+    if (o->create) o->create = own_create;
+    if (o->begin) o->begin = own_begin;
+    if (o->stage) o->stage = own_stage;
+    if (o->scores) o->scores = own_scores;
+    if (o->token) o->token = own_token;
+    if (o->stop) o->stop = own_stop;
+    if (o->rewind) o->rewind = own_rewind;
+    if (o->reorder) o->reorder = own_reorder;
+    if (o->end) o->end = own_end;
+}
+
 static cdz_status read_own(const cdz_plugin_base *plugin, cdz_own_plugin *own, cdz_error *err)
 {
     CDZ_TRY(cdz_descriptor_adopt("cdz_runtime_add_plugin", plugin, NULL, &own->has, err));
     const uint32_t kind = own->has.base.kind;
-    if (kind != CDZ_KIND_PROCESSOR && kind != CDZ_KIND_CRITERION)
-        return cdz_err(err, CDZ_E_USAGE,
-                       "cdz_runtime_add_plugin: \"%s\" is a %s; expected a processor or a criterion",
-                       plugin->id, cdz_kind_name(kind));
     own->shown = own->has;
     own->shown.base.loader_data = own;
-    if (kind == CDZ_KIND_PROCESSOR)
-        show_processor(&own->shown.processor);
-    else
-        show_criterion(&own->shown.criterion);
+    switch (kind) {
+    case CDZ_KIND_PROCESSOR: show_processor(&own->shown.processor); break;
+    case CDZ_KIND_CRITERION: show_criterion(&own->shown.criterion); break;
+    case CDZ_KIND_DRAFTER: show_drafter(&own->shown.drafter); break;
+    case CDZ_KIND_OBSERVER: show_observer(&own->shown.observer); break;
+    default:
+        return cdz_err(err, CDZ_E_USAGE,
+                       "cdz_runtime_add_plugin: \"%s\" is a %s; expected a processor, a criterion, a "
+                       "drafter or an observer",
+                       plugin->id, cdz_kind_name(kind));
+    }
     return CDZ_OK;
 }
 

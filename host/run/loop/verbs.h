@@ -83,6 +83,8 @@ cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out);
 cdz_status cdz_verb_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
 cdz_status cdz_verb_lens(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
 bool cdz_verb_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *out);
+/* steering.c */
+cdz_status cdz_verb_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
 /* return.c */
 cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
 /* record.c */

@@ -104,7 +104,7 @@ cdz_status cdz_layers_expect(cdz_layers *f, const cdz_encoded *source, cdz_error
 {
     cdz_encoder *e = f->encoder;
     const uint32_t need = cdz_kv_blocks_for(source->n_visible);
-    if (e->stack.arch->n_buckets)
+    if (e->stack.arch->buckets.n)
         CDZ_TRY(cdz_relative_reach(&e->relative, f->backend, e->stack.arch,
                                    &f->weights->encoder.relative, true, source->n_visible, err));
     if (need <= e->cap) return CDZ_OK;
@@ -120,12 +120,15 @@ cdz_status cdz_layers_expect(cdz_layers *f, const cdz_encoded *source, cdz_error
 static void take(cdz_encoder *e, cdz_encoded *source)
 {
     const int32_t *blocks = e->blocks + e->n_blocks;
-    uint32_t p = 0;
+    uint32_t p = 0, placed = 0;
     for (uint32_t i = 0; i < source->n; i++) {
+        const uint32_t place = placed;
+        placed +=
+            !source->ids || source->embeds || source->ids[i] != e->stack.arch->placing.unplaced;
         if (source->mask && !source->mask[i]) continue;
         e->ids[e->n] = source->ids ? source->ids[i] : 0;
         e->embeds[e->n] = source->embeds ? source->embeds + (size_t)i * e->stack.arch->hidden : NULL;
-        e->positions[e->n] = e->stack.arch->hidden_count ? i : p;
+        e->positions[e->n] = e->stack.arch->hidden_count ? place : p;
         e->rows[e->n] = (cdz_kv_row){blocks, p, source->n_visible - 1 - p, NULL};
         e->targets[e->n] = (cdz_kv_row){source->blocks, p, 0, NULL};
         e->seen[e->n] = (seen_row){source->capture, i, source->n, source->mask, source->n, NULL};
@@ -166,6 +169,7 @@ static void load(cdz_layers *f, uint32_t first)
     memcpy(f->rows, e->rows + first, f->m * sizeof *f->rows);
     memcpy(f->seen, e->seen + first, f->m * sizeof *f->seen);
     f->any_seen = e->any_seen;
+    f->any_edited = false;
 }
 
 /* Keys and values of all rows first: any row may read any of its prompt. */

@@ -47,7 +47,7 @@ cdz_status cdz_encoded_check(const cdz_arch *encoder, const int32_t *ids, const 
     if (visible == 0)
         return cdz_err(err, CDZ_E_INPUT,
                        "attention_mask: row %" PRIu32 " hides every token from the encoder", row);
-    if (mask && encoder->n_buckets && has_hole(mask, n))
+    if (mask && encoder->buckets.n && has_hole(mask, n))
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "attention_mask: row %" PRIu32
                        " has holes inside, which a model with relative positions cannot honour",

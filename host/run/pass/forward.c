@@ -59,6 +59,10 @@ static bool allocate_here(cdz_layers *f)
         f->made = calloc(m, a->rope.n_rotated / 2 * sizeof *f->made);
         if (!f->made) return false;
     }
+    if (!f->backend->api->host_memory) {
+        f->edited = calloc(a->hidden, sizeof *f->edited);
+        if (!f->edited) return false;
+    }
     if (a->n_active == 0) return true;
     f->route_weights = calloc(m, a->n_active * sizeof *f->route_weights);
     f->route_ids = calloc(m, a->n_active * sizeof *f->route_ids);
@@ -209,6 +213,7 @@ void cdz_layers_free(cdz_layers *f)
     free(f->route_ids);
     free(f->route_weights);
     free(f->made);
+    free(f->edited);
     free(f);
 }
 
@@ -293,6 +298,13 @@ static void note_packed(cdz_layers *f, const cdz_seq *seq)
     f->any_packed |= spans != NULL;
 }
 
+static void note_edits(cdz_layers *f, const cdz_seq *seq, uint32_t p)
+{
+    const bool edited = cdz_steering_reaches(seq->edits, p);
+    f->edits[f->m] = edited ? seq->edits : NULL;
+    f->any_edited |= edited;
+}
+
 /* The pass's next rows are this sequence's, whose state they go on from. */
 static void begin_run(cdz_layers *f, const cdz_seq *seq)
 {
@@ -346,6 +358,7 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         f->noted[f->m] = (cdz_press_row){seq->notes, p};
         f->any_noted |= seq->notes != NULL;
         note_packed(f, seq);
+        note_edits(f, seq, p);
         if (seq->source) f->sources[f->m] = cdz_encoded_row(seq->source);
         want_scores(f, want, ws, p, visible);
         want_hidden(f, want, ws, p, visible);
@@ -437,7 +450,7 @@ static void serve_group(cdz_layers *f, cdz_want *const *wants, uint32_t n, bool 
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     f->m = f->n_heads = f->n_kept = f->n_spans = f->n_runs = 0;
-    f->any_embeds = f->any_seen = f->any_packed = f->any_noted = false;
+    f->any_embeds = f->any_seen = f->any_packed = f->any_noted = f->any_edited = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
     f->room = CDZ_PASS_ROWS;
     f->n_decoding = 0;
@@ -685,7 +698,7 @@ cdz_attention cdz_layers_attention(const cdz_layers *f, uint32_t layer)
                          .window = a->window[layer],
                          .sinks = f->stack.layers[layer].sinks};
     if (a->scale_by_layer) how.scale /= (float)(layer + 1);
-    if (cdz_arch_adds_by_distance(a)) cdz_relative_apply(f->stack.relative, &how);
+    if (cdz_arch_adds_by_distance(a)) cdz_relative_apply(f->stack.relative, layer, &how);
     return how;
 }
 
@@ -781,6 +794,22 @@ void cdz_layers_feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, s
     if (a->down_scale != 1.0f) api->scale(b, given, D, m, D, a->down_scale);
 }
 
+/* Rows that have edits of a layer at this place, in x (m, D). On a device a row comes home for it and goes back. */
+static void edit(cdz_layers *f, uint32_t layer, cdz_edit_place place, float *x)
+{
+    cdz_backend *b = f->backend;
+    const size_t D = f->stack.arch->hidden;
+    if (!f->any_edited) return;
+    for (uint32_t r = 0; r < f->m; r++) {
+        const cdz_steering *edits = f->edits[r];
+        if (!edits || !cdz_steering_edits(edits, layer, place)) continue;
+        float *h = x + r * D;
+        if (!b->api->host_memory) b->api->download(b, h = f->edited, x + r * D, D * sizeof *h);
+        cdz_steering_apply(edits, layer, place, f->rows[r].position, h);
+        if (!b->api->host_memory) b->api->upload(b, x + r * D, h, D * sizeof *h);
+    }
+}
+
 /* given = what the layer's mixers give together. */
 static void mix_positions(cdz_layers *f, uint32_t layer, float *given)
 {
@@ -804,6 +833,7 @@ void cdz_layers_finish(cdz_layers *f, uint32_t layer)
     const bool parallel = f->stack.arch->parallel_residual;
     const bool mixes = !f->stack.arch->mixers || f->stack.arch->mixers[layer];
     if (mixes) mix_positions(f, layer, f->given);
+    if (mixes) edit(f, layer, CDZ_EDIT_ATTENTION, f->given);
     if (mixes && !parallel) leave(f, f->given, &w->attn_post_norm);
     cdz_layers_add_laurel(f);
     if (w->cross_q.w.data) {
@@ -819,6 +849,7 @@ void cdz_layers_finish(cdz_layers *f, uint32_t layer)
         cdz_layers_feed_experts(f, layer, x, given);
     else
         cdz_layers_feed(f, &w->mlp, x, f->m, given);
+    edit(f, layer, CDZ_EDIT_MLP, given);
     if (parallel) leave(f, f->given, &w->attn_post_norm);
     leave(f, given, &w->mlp_post_norm);
 }
@@ -847,6 +878,7 @@ static void run_layer(cdz_layers *f, uint32_t layer)
         cdz_layers_project(f, layer, true, layer + a->n_kv_shared < a->n_layers);
     cdz_layers_finish(f, layer);
     cdz_layers_correct(f, layer);
+    edit(f, layer, CDZ_EDIT_BLOCK, f->x);
 }
 
 void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *positions,
@@ -861,8 +893,12 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
     if (f->any_embeds && !a->scales_given) place_embeds(f);
     if (positions->data) {
-        for (uint32_t r = 0; r < f->m; r++)
-            f->picked[r] = (int32_t)(f->positions[r] + a->position_offset);
+        for (uint32_t r = 0; r < f->m; r++) {
+            const bool unplaced =
+                a->placing.unplaced >= 0 && f->ids[r] == a->placing.unplaced && !f->embeds[r];
+            f->picked[r] =
+                unplaced ? a->placing.unplaced : (int32_t)(f->positions[r] + a->placing.offset);
+        }
         b->api->embed(b, f->normed, D, positions, f->picked, f->m);
         b->api->add(b, f->x, D, f->normed, D, f->m, D);
     }
@@ -885,6 +921,7 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     gather(f, wants, n);
     if (f->m == 0) return encoded;
     cdz_layers_embed(f, &f->weights->embed, &f->weights->positions, &f->weights->embed_norm);
+    edit(f, 0, CDZ_EDIT_EMBEDDING, f->x);
     cdz_layers_begin_streams(f);
     const uint32_t depth = wants[0]->n_layers ? wants[0]->n_layers : a->n_layers;
     for (uint32_t layer = 0; layer < depth; layer++) {

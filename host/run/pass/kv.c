@@ -609,24 +609,53 @@ void cdz_kv_census_blocks(const cdz_kv_account *account, const int32_t *blocks, 
     }
 }
 
+#ifdef CDZ_CHECKED
+
+/* A block that came back is nobody's, is not listed, and came back once. */
+static void check_returned(const cdz_kv_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->n_returned; i++) {
+        const int32_t block = pool->returned[i];
+        cdz_assert(block >= 0 && (uint32_t)block < pool->n_fresh && !is_listed(pool, block));
+        cdz_assert(!pool->seen || pool->seen[block] == 0);
+        if (pool->seen) pool->seen[block] = 1; /* a second time is told by the line above */
+    }
+}
+
+/* Each block has as many holders as tables name it, rests if it is listed and has none, and is otherwise free. */
+static void check_holders(const cdz_kv_pool *pool)
+{
+    uint32_t used = 0, common = 0, resting = 0;
+    for (uint32_t b = 0; pool->seen && b < pool->n_fresh; b++) {
+        const bool listed = is_listed(pool, (int32_t)b), held = pool->seen[b] > 0;
+        cdz_assert(pool->holders[b] == pool->seen[b]);
+        cdz_assert(!listed || cdz_prefix_rests(pool->list, (int32_t)b) == !held);
+        cdz_assert(!held || !pool->states || pool->states[b]);
+        used += held;
+        common += held && listed;
+        resting += !held && listed;
+    }
+    if (!pool->seen) return;
+    cdz_assert(used == pool->counts.used && common == pool->n_common);
+    cdz_assert(resting == cdz_kv_pool_counts(pool).resting);
+}
+
 void cdz_kv_census_end(const cdz_kv_pool *pool)
 {
-    uint32_t used = 0;
-    for (uint32_t b = 0; pool->seen && b < pool->n_fresh; b++) {
-        cdz_assert(pool->holders[b] == pool->seen[b]);
-        used += pool->seen[b] > 0;
-    }
-    cdz_assert(!pool->seen || used == pool->counts.used);
-    const uint32_t resting = pool->list ? cdz_prefix_count(pool->list) : 0;
-    uint32_t common = 0;
-    for (uint32_t b = 0; pool->seen && b < pool->n_fresh; b++)
-        common += pool->seen[b] > 0 && is_listed(pool, (int32_t)b);
-    cdz_assert(!pool->seen || common == pool->n_common);
-    cdz_assert(!pool->list || resting == cdz_prefix_n_resting(pool->list));
-    cdz_assert(pool->n_fresh - pool->n_returned == pool->counts.used + resting);
-    cdz_assert(pool->counts.used <= pool->committed && pool->committed <= pool->n_blocks);
+    const cdz_kv_counts counts = cdz_kv_pool_counts(pool);
+    if (pool->list) cdz_prefix_check(pool->list, pool->n_fresh);
+    check_holders(pool);
+    check_returned(pool);
+    cdz_assert(pool->n_fresh - pool->n_returned == counts.used + counts.resting);
+    cdz_assert(counts.used <= pool->committed && pool->committed <= pool->n_blocks);
     cdz_assert(pool->promised + pool->n_common == pool->committed);
-    (void)used;
-    (void)common;
-    (void)resting;
 }
+
+#else
+
+void cdz_kv_census_end(const cdz_kv_pool *pool)
+{
+    (void)pool;
+}
+
+#endif

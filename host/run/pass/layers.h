@@ -8,6 +8,7 @@
 #include "run/pass/forward.h"
 #include "run/pass/press.h"
 #include "run/pass/relative.h"
+#include "run/pass/steer.h"
 
 typedef struct cdz_encoder cdz_encoder;
 
@@ -115,6 +116,9 @@ struct cdz_layers {
     bool any_packed;                        /* only of a decoder alone */
     cdz_press_row noted[CDZ_PASS_ROWS];     /* only if any_noted */
     bool any_noted;
+    const cdz_steering *edits[CDZ_PASS_ROWS]; /* of a row's hidden states, or NULL; only if any_edited */
+    bool any_edited;                          /* only of a decoder */
+    float *edited;                     /* (D) a row that is at home for its edits; of a device */
     cdz_kv_row sources[CDZ_PASS_ROWS]; /* what the encoder made, for each row; of a pair */
     head_row heads[CDZ_PASS_ROWS];
     kept_row kept[CDZ_PASS_ROWS];

@@ -1,4 +1,7 @@
-/* prefix.c - keys of KV blocks in buckets, and the line of blocks that rest. */
+/* prefix.c - keys of KV blocks in buckets, and the line of blocks that rest.
+ *
+ * Owns: which block is listed under which key. Not: who holds a block (kv.c), nor what is in it (the backend).
+ * Invariant: cdz_prefix_check, which the census of the pool asks after each tick. Thread: [engine]. */
 #include "run/pass/prefix.h"
 
 #include <stdlib.h>
@@ -237,10 +240,63 @@ uint32_t cdz_prefix_order(const cdz_prefix_list *list, uint32_t n, int32_t *bloc
     return at;
 }
 
-uint32_t cdz_prefix_count(const cdz_prefix_list *list)
+#ifdef CDZ_CHECKED
+
+/* --- what is promised of it --- */
+
+/* How many are listed and how many of them rest, each found by its key. */
+static void check_entries(const cdz_prefix_list *list, uint32_t n, uint32_t *n_listed,
+                          uint32_t *n_resting)
+{
+    *n_listed = *n_resting = 0;
+    for (uint32_t b = 0; b < n; b++) {
+        const entry *e = &list->entries[b];
+        cdz_assert(e->serial || !e->rests);
+        if (!e->serial) continue;
+        const cdz_prefix_key key = cdz_prefix_key_of(list, (int32_t)b);
+        cdz_assert(e->serial <= list->last_serial && e->before < e->serial);
+        cdz_assert(e->hash == hash_of(&key) && cdz_prefix_find(list, &key) == (int32_t)b);
+        ++*n_listed;
+        *n_resting += e->rests;
+    }
+}
+
+static void check_buckets(const cdz_prefix_list *list, uint32_t n, uint32_t n_listed)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < list->n_buckets; i++)
+        for (int32_t at = list->buckets[i] - 1; at != NONE; at = list->entries[at].next) {
+            cdz_assert((uint32_t)at < n && list->entries[at].serial && found < n_listed);
+            cdz_assert(bucket_of(list, list->entries[at].hash) == &list->buckets[i]);
+            found++;
+        }
+    cdz_assert(found == n_listed);
+}
+
+static void check_line(const cdz_prefix_list *list, uint32_t n_resting)
 {
     uint32_t n = 0;
-    for (int32_t at = list->oldest; at != NONE; at = list->entries[at].newer, n++)
-        cdz_assert(list->entries[at].rests && list->entries[at].serial && n < list->n);
-    return n;
+    int32_t older = NONE;
+    for (int32_t at = list->oldest; at != NONE; at = list->entries[at].newer, n++) {
+        cdz_assert(list->entries[at].rests && list->entries[at].older == older && n < n_resting);
+        older = at;
+    }
+    cdz_assert(older == list->newest && n == n_resting && n == list->n_resting);
 }
+
+void cdz_prefix_check(const cdz_prefix_list *list, uint32_t n)
+{
+    uint32_t n_listed, n_resting;
+    check_entries(list, n, &n_listed, &n_resting);
+    check_buckets(list, n, n_listed);
+    check_line(list, n_resting);
+}
+
+#else
+
+void cdz_prefix_check(const cdz_prefix_list *list, uint32_t n)
+{
+    (void)list, (void)n;
+}
+
+#endif

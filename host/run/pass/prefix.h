@@ -53,7 +53,8 @@ int32_t cdz_prefix_give(cdz_prefix_list *list);
  * that somebody holds as they were listed, then those that rest, the one that has rested shortest first. Returns how many. */
 uint32_t cdz_prefix_order(const cdz_prefix_list *list, uint32_t n, int32_t *blocks);
 
-/* Checked builds: how many rest, counted along the line. */
-uint32_t cdz_prefix_count(const cdz_prefix_list *list);
+/* Checked builds: what is promised of the list. Among the first n blocks, and in no other, are those that are listed: each is
+ * found by its key, which stands behind that of an older listing, and those that rest are the line, from both ends. */
+void cdz_prefix_check(const cdz_prefix_list *list, uint32_t n);
 
 #endif

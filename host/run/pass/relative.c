@@ -1,6 +1,6 @@
-/* relative.c - buckets of distances, slopes of them, and the table over distances.
+/* relative.c - buckets of distances, slopes of them, and the tables over distances.
  *
- * Owns: a table's floats on the backend. It is made anew, at least twice as long, when a sequence reaches further than it.
+ * Owns: the tables' floats on the backend. They are made anew, at least twice as long, when a sequence reaches further.
  * Buckets are rounded where transformers rounds: once more, and a distance would lie on the other side of a border. */
 #include "run/pass/relative.h"
 
@@ -9,23 +9,23 @@
 
 enum { LEAST_REACH = 256 };
 
-/* Half of the buckets are one distance each, the others grow with the logarithm up to bucket_distance. The logarithm
+/* Half of the buckets are one distance each, the others grow with the logarithm up to buckets.distance. The logarithm
  * is taken in double and rounded once; torch's is float32, and so is every step after it. */
 uint32_t cdz_relative_bucket(const cdz_arch *a, bool both_ways, int64_t distance)
 {
-    const uint32_t n = both_ways ? a->n_buckets / 2 : a->n_buckets, exact = n / 2;
+    const uint32_t n = both_ways ? a->buckets.n / 2 : a->buckets.n, exact = n / 2;
     const uint32_t ahead = both_ways && distance > 0 ? n : 0;
     const int64_t far = both_ways && distance > 0 ? distance : distance < 0 ? -distance : 0;
     if (far < exact) return ahead + (uint32_t)far;
     const float log_far = (float)log((double)((float)far / (float)exact));
-    const float log_most = (float)log((double)a->bucket_distance / (double)exact);
+    const float log_most = (float)log((double)a->buckets.distance / (double)exact);
     const float beyond = log_far / log_most * (float)(n - exact);
     const uint32_t bucket = beyond < (float)(n - exact) ? exact + (uint32_t)beyond : n - 1;
     return ahead + (bucket < n ? bucket : n - 1);
 }
 
-static void fill(const cdz_relative *r, float *table, const cdz_arch *a, const float *rows,
-                 bool both_ways)
+static void fill_one(const cdz_relative *r, float *table, const cdz_arch *a, const float *rows,
+                     bool both_ways)
 {
     for (size_t i = 0; a->slopes && i < r->stride; i++)
         for (size_t h = 0; h < a->n_heads; h++)
@@ -35,6 +35,14 @@ static void fill(const cdz_relative *r, float *table, const cdz_arch *a, const f
         for (size_t h = 0; h < a->n_heads; h++)
             table[h * r->stride + i] = rows[(size_t)bucket * a->n_heads + h];
     }
+}
+
+static void fill(const cdz_relative *r, float *tables, const cdz_arch *a, const float *rows,
+                 bool both_ways)
+{
+    for (uint32_t t = 0; t < r->n; t++)
+        fill_one(r, tables + t * r->stride * a->n_heads, a,
+                 rows ? rows + (size_t)t * a->buckets.n * a->n_heads : NULL, both_ways);
 }
 
 /* The learned table as float32, in memory of the host. */
@@ -61,7 +69,7 @@ static float *spread(cdz_backend *b, const cdz_relative *r, const cdz_arch *a, c
                      bool both_ways)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(r->stride, a->n_heads * sizeof *rows, &bytes)) return NULL;
+    if (__builtin_mul_overflow(r->stride * r->n, a->n_heads * sizeof *rows, &bytes)) return NULL;
     float *here = malloc(bytes), *there = here ? b->api->alloc(b, bytes) : NULL;
     if (there) {
         fill(r, here, a, rows, both_ways);
@@ -82,7 +90,7 @@ cdz_status cdz_relative_reach(cdz_relative *r, cdz_backend *b, const cdz_arch *a
                               const cdz_weight *learned, bool both_ways, uint32_t n, cdz_error *err)
 {
     if (n <= r->reach) return CDZ_OK;
-    cdz_relative grown = {.reach = next_reach(r, n)};
+    cdz_relative grown = {.reach = next_reach(r, n), .n = cdz_arch_distance_tables(a)};
     grown.zero = grown.reach - 1;
     grown.stride = both_ways ? 2 * (size_t)grown.reach - 1 : grown.reach;
     float *rows = a->slopes ? NULL : widen(b, learned);
@@ -104,9 +112,9 @@ void cdz_relative_free(cdz_relative *r, cdz_backend *b)
     *r = (cdz_relative){0};
 }
 
-void cdz_relative_apply(const cdz_relative *r, cdz_attention *how)
+void cdz_relative_apply(const cdz_relative *r, uint32_t layer, cdz_attention *how)
 {
-    how->bias = r->table;
+    how->bias = r->table + (r->n > 1 ? layer : 0) * r->stride * how->n_heads;
     how->bias_stride = r->stride;
     how->bias_zero = r->zero;
 }

@@ -274,6 +274,13 @@ static bool may_list(const cdz_seq *seq)
     return seq->account && seq->account->lists && is_plain(seq);
 }
 
+/* Of its first n positions those before any that is edited. */
+static uint32_t unedited(const cdz_seq *seq, uint32_t n)
+{
+    const uint32_t first = cdz_steering_parts(seq->edits, NULL);
+    return first < n ? first : n;
+}
+
 static cdz_prefix_key key_of(const cdz_seq *seq, uint32_t block)
 {
     const cdz_kv_account *account = seq->account;
@@ -289,7 +296,7 @@ static cdz_prefix_key key_of(const cdz_seq *seq, uint32_t block)
  * them. */
 static void list_blocks(cdz_seq *seq, uint32_t n_positions, bool alone)
 {
-    const uint32_t whole = n_positions / CDZ_KV_BLOCK;
+    const uint32_t whole = unedited(seq, n_positions) / CDZ_KV_BLOCK;
     if (seq->n_listed >= whole || !may_list(seq)) return;
     while (seq->n_listed < whole) {
         int32_t *block = &seq->blocks[seq->n_listed];
@@ -342,7 +349,7 @@ static void note_look(cdz_seq *seq, bool refused, uint32_t visible)
 uint32_t cdz_seq_find(cdz_seq *seq, bool reads_all)
 {
     const uint32_t from = seq->computed, visible = cdz_seq_visible(seq);
-    const uint32_t most = visible ? (visible - 1) / CDZ_KV_BLOCK : 0;
+    const uint32_t most = visible ? unedited(seq, visible - 1) / CDZ_KV_BLOCK : 0;
     const bool refused = reads_all || !may_list(seq);
     if (from == 0) note_look(seq, refused, visible);
     if (refused) return 0;
@@ -394,6 +401,7 @@ void cdz_seq_clear(cdz_seq *seq)
 {
     if (!seq) return;
     cut_cache(seq, 0);
+    cdz_steering_release(seq->edits);
     free(seq->ids);
     free(seq->blocks);
     free(seq->spans);
@@ -481,6 +489,17 @@ void cdz_seq_forget(cdz_seq *seq)
     seq->known = 0;
 }
 
+void cdz_seq_set_edits(cdz_seq *seq, cdz_steering *edits)
+{
+    const uint32_t same = cdz_steering_parts(seq->edits, edits);
+    if (seq->computed > same) cut_cache(seq, same);
+    if (seq->known > same) seq->known = same;
+    cdz_steering_hold(edits);
+    cdz_steering_release(seq->edits);
+    seq->edits = edits;
+    cdz_seq_check(seq);
+}
+
 void cdz_seq_yield(cdz_seq *seq)
 {
     cut_cache(seq, 0);
@@ -535,6 +554,8 @@ static cdz_status share_presses(cdz_seq *to, const cdz_seq *from, uint32_t n, cd
 
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
+    const uint32_t same = cdz_steering_parts(to->edits, from->edits);
+    if (n_positions > same) n_positions = same;
     n_positions = spans_pool(to) == spans_pool(from) ? cdz_seq_resumes(from, n_positions) : 0;
     const uint32_t n = blocks_of(from, n_positions), held = distinct(from, n),
                    n_spans = whole_spans(from, n_positions);
@@ -594,6 +615,7 @@ uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b)
 cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
 {
     CDZ_TRY(grow_ids(to, from->n, err));
+    cdz_seq_set_edits(to, from->edits);
     CDZ_TRY(cdz_seq_adopt(to, from, err));
     to->known = from->known;
     if (from->n) memcpy(to->ids, from->ids, from->n * sizeof *to->ids);

@@ -13,6 +13,8 @@
  * the prompt ends, before several positions are read at once (drafts), and every CDZ_STATE_EVERY positions; a few at a time, and
  * only while the account has more than a state for each row. States and marks are shared by copies and never written while
  * another holds them.
+ * Edits of hidden states (steer.h). What the cache holds is always what ids and edits say together: whoever gives a sequence other
+ * edits cuts its cache to the positions that both leave as they are, and caches are shared only up to there.
  * Thread: [engine]. Row sequences belong to their decoder's rows, others to its list. */
 #ifndef CDZ_HOST_RUN_PASS_SEQUENCE_H
 #define CDZ_HOST_RUN_PASS_SEQUENCE_H
@@ -22,6 +24,7 @@
 #include "run/pass/encoded.h"
 #include "run/pass/kv.h"
 #include "run/pass/press.h"
+#include "run/pass/steer.h"
 
 enum { CDZ_STATE_MARKS = 4, CDZ_STATE_EVERY = 512 };
 /* States that are reserved for each sequence, and how many of these marks may take. */
@@ -71,6 +74,7 @@ struct cdz_seq {
     cdz_press_notes *notes; /* for the next; its own */
     bool long_rope;         /* the cache was made with longrope's long frequencies */
     cdz_encoded *source; /* what an encoder-decoder model reads; the task's. NULL: a decoder alone */
+    cdz_steering *edits; /* of hidden states, held; NULL: none */
     uint32_t n_layers;   /* runs this many of the model's layers; 0: all */
     bool is_row;         /* a request's row: edited by the row verbs alone */
     cdz_seq *next;       /* in the decoder's list of other sequences */
@@ -89,6 +93,8 @@ cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error 
 /* Keeps the first len ids, and of the cache what can be gone on with (cdz_seq_resumes). */
 void cdz_seq_cut(cdz_seq *seq, uint32_t len);
 void cdz_seq_forget(cdz_seq *seq); /* the whole cache */
+/* From now on it has these edits, which it holds, or NULL; keeps of the cache what they leave as it is. */
+void cdz_seq_set_edits(cdz_seq *seq, cdz_steering *edits);
 /* Its blocks are needed elsewhere: gives them back, and computes them again when it goes on. Nobody is to see that: what
  * it held by then stays known. */
 void cdz_seq_yield(cdz_seq *seq);
@@ -129,8 +135,8 @@ void cdz_seq_pressed(cdz_seq *seq, cdz_pressed *pressed);
 void cdz_seq_list(cdz_seq *seq);
 /* Those of the whole cache, now: a later request may share them, and cannot list what another's account holds. */
 void cdz_seq_list_all(cdz_seq *seq);
-/* Takes over what others have listed of the positions that it lacks: whole blocks, and never the last position. Before
- * cdz_seq_prepare, so that no block is taken for them, or later. reads_all: scores or states of all positions are asked
+/* Takes over what others have listed of the positions that it lacks: whole blocks, and never the last position, nor
+ * one behind an edit. Before cdz_seq_prepare, so that no block is taken for them, or later. reads_all: scores or states of all positions are asked
  * for, so that none may be taken over. Returns how many were. */
 uint32_t cdz_seq_find(cdz_seq *seq, bool reads_all);
 /* Between two passes of a want: notes the state where a mark is due, if there is room for one. */

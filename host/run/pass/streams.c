@@ -267,6 +267,8 @@ void cdz_layers_correct(cdz_layers *f, uint32_t layer)
         add_shares(f, stream(f, r->now, i), f->given, i, a->streams.n, 1.0f);
     }
     add_input(f, layer);
+    copy(f, f->x,
+         stream(f, r->now, a->streams.active)); /* what is kept as the next layer's hidden state */
 }
 
 /* Of each row the numbers above its mean by so many deviations stay, less that. */

@@ -131,9 +131,10 @@ char *cdz_profile_json(const cdz_runtime *runtime);
  * Schema. Free with cdz_free. */
 cdz_status cdz_plugins_json(cdz_runtime *runtime, char **json, cdz_error *err) CDZ_MUST_CHECK;
 
-/* Plugins of your own program: a processor or criterion (cadenza/processor.h, criterion.h) whose descriptor and functions lie
- * in it, not in a file. Pipelines name it by its id, as a built-in one. The descriptor and all that it points to must stay
- * until cdz_close. Its functions run on the thread that its header names, on that thread's own stack, not on a fibre's.
+/* Plugins of your own program: a processor, criterion, drafter or observer (cadenza/processor.h and its siblings) whose descriptor
+ * and functions lie in it, not in a file. Pipelines name it by its id, as a built-in one. The descriptor and all that it points to
+ * must stay until cdz_close. Its functions run on the thread that its header names, on that thread's own stack, not on a fibre's;
+ * so a drafter gets no decoder: dec is NULL, and it proposes by what it knows of the ids.
  * CDZ_E_USAGE: another kind, or the id is taken. */
 typedef struct cdz_plugin_base cdz_plugin_base;
 cdz_status cdz_runtime_add_plugin(cdz_runtime *runtime, const cdz_plugin_base *plugin,

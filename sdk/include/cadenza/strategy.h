@@ -21,6 +21,7 @@
 #define CADENZA_STRATEGY_H
 
 #include "criterion.h"
+#include "ext/steer.h"
 #include "plugin.h"
 
 typedef struct cdz_decoder cdz_decoder;
@@ -250,6 +251,10 @@ typedef struct cdz_decoder_api {
      * what else it does to scores. Of layer l of keep_hidden, below the last, these are the scores of seq_new_exit(l), to the bit;
      * the last has the norm already: head. Scores (n, n_vocab) are valid until the next call of lens or head. */
     cdz_status (*lens)(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
+    /* The sequence's hidden states are edited from now on (ext/steer.h): after the edits that the pipeline's processors gave its
+     * row, these n, which are copied and replace what an earlier call gave. n 0: none but the processors'. Positions that the
+     * change reaches are computed again by the next pass. Copies have the edits too. Not of a model that is a function. */
+    cdz_status (*seq_steer)(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -390,6 +395,8 @@ CDZ_VERB_(cdz_status, draw_rows, (cdz_decoder * dec, cdz_scores *scores, int32_t
 CDZ_VERB_(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
 CDZ_VERB_(cdz_status, lens, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
           (dec, hidden, n, out))
+CDZ_VERB_(cdz_status, seq_steer,
+          (cdz_decoder * dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n), (dec, seq, edits, n))
 #undef CDZ_VERB_
 
 static inline void cdz_seq_free(cdz_decoder *dec, cdz_seq *seq)

@@ -35,7 +35,7 @@ FOLDERS = {
 }
 
 
-def train(path, corpus, rules=None, **options):
+def train(path, corpus, rules=None, vocab_size=1000, **options):
     with tempfile.TemporaryDirectory() as folder:
         if rules:
             options["normalization_rule_tsv"] = os.path.join(folder, "rules.tsv")
@@ -43,7 +43,7 @@ def train(path, corpus, rules=None, **options):
                 for a, b in rules.items():
                     f.write("\t".join(" ".join(f"{ord(c):X}" for c in s) for s in (a, b)) + "\n")
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(corpus), model_prefix=os.path.join(folder, "m"), vocab_size=1000, character_coverage=0.98, minloglevel=2, num_threads=1, **options)
+            sentence_iterator=iter(corpus), model_prefix=os.path.join(folder, "m"), vocab_size=vocab_size, character_coverage=0.98, minloglevel=2, num_threads=1, **options)
         shutil.copy(os.path.join(folder, "m.model"), path)
 
 
@@ -69,4 +69,5 @@ def main():
             print(name, len(cases))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "cadenza/cadenza.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
@@ -26,12 +27,11 @@ typedef struct fixture {
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
-    must(cdz_open(NULL, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
+    f->rt = opened_runtime(NULL);
+    f->model = opened_model(f->rt, target);
     static const char ini[] = "[generation]\ndo_sample = no\nmax_new_tokens = 48\n";
-    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "greedy.ini", &f->greedy, &err), &err);
+    f->greedy = opened_pipeline(f->rt, ini);
     *state = f;
     return 0;
 }
@@ -160,9 +160,7 @@ static cdz_pipeline *endless(fixture *f)
 {
     static const char ini[] =
         "[generation]\ndo_sample = no\nmax_new_tokens = 500\neos_token_id = none\n";
-    cdz_pipeline *pipeline;
-    cdz_error err = {0};
-    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "endless.ini", &pipeline, &err), &err);
+    cdz_pipeline *pipeline = opened_pipeline(f->rt, ini);
     return pipeline;
 }
 
@@ -267,8 +265,7 @@ static void two_models_share_a_runtime(void **state)
 {
     fixture *f = *state;
     cdz_error err = {0};
-    cdz_model *small;
-    must(cdz_model_open(f->rt, draft, NULL, &small, &err), &err);
+    cdz_model *small = opened_model(f->rt, draft);
     char *alone_big = greedy_text(f, f->model, "window (noun):");
     char *alone_small = greedy_text(f, small, "window (noun):");
     assert_string_not_equal(alone_big, alone_small);

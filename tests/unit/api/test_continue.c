@@ -11,6 +11,7 @@
 #include "api/api.h"
 #include "support/generate_ids.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 typedef struct fixture {
     cdz_runtime *rt;
@@ -20,13 +21,12 @@ typedef struct fixture {
 static int open_with(void **state, const char *prefix_cache)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
     const cdz_options options = {
         .size = sizeof options, .n_threads = 2, .kv_bytes = 4 << 20, .prefix_cache = prefix_cache};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &f->model, &err), &err);
-    must(cdz_model_open(f->rt, CADENZA_TEST_DATA "/golden/gpt2", NULL, &f->other, &err), &err);
+    f->rt = opened_runtime(&options);
+    f->model = opened_model(f->rt, CADENZA_TEST_DATA "/golden/llama_gqa");
+    f->other = opened_model(f->rt, CADENZA_TEST_DATA "/golden/gpt2");
     *state = f;
     return 0;
 }
@@ -198,8 +198,8 @@ static void kept_memory_is_told(void **state)
     fixture f = {0};
     cdz_error err = {0};
     const cdz_options options = {.size = sizeof options, .n_threads = 1, .kv_bytes = 120 << 10};
-    must(cdz_open(&options, &f.rt, &err), &err);
-    must(cdz_model_open(f.rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &f.model, &err), &err);
+    f.rt = opened_runtime(&options);
+    f.model = opened_model(f.rt, CADENZA_TEST_DATA "/golden/llama_gqa");
     int32_t ids[LEN];
     fill(ids, LEN);
     cdz_result *all[64], *result = NULL;

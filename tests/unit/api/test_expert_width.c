@@ -15,6 +15,7 @@
 #include "load/safetensors.h"
 #include "support/folder.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 enum { D = 32, WIDE = 48, INNER = 20 }; /* of nemotron_h's recorded model */
 static const char model_folder[] = CADENZA_TEST_DATA "/golden/nemotron_h";
@@ -137,8 +138,8 @@ static void answer(const char *folder, const char *json, const char *to)
     cdz_result *result = NULL;
     cdz_error err = {0};
     const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_bytes = 8 << 20};
-    must(cdz_open(&options, &rt, &err), &err);
-    must(cdz_model_open(rt, folder, NULL, &model, &err), &err);
+    rt = opened_runtime(&options);
+    model = opened_model(rt, folder);
     const cdz_request request = {.size = sizeof request, .model = model, .json = json};
     must(cdz_generate(rt, &request, &result, &err), &err);
     must(cdz_result_save(result, folder_path(to), &err), &err);

@@ -30,6 +30,7 @@
 #include "support/memory_meter.h"
 #include "support/must.h"
 #include "support/numbers.h"
+#include "support/opened.h"
 #include "template/chat.h"
 #include "token/pair.h"
 #include "token/tokenizer.h"
@@ -822,7 +823,6 @@ static void no_lines(void *user, cdz_log_level level, const char *plugin, const 
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     const cdz_options options = {
         .size = sizeof options, .n_threads = 1, .kv_bytes = 16u << 20, .log = no_lines};
     assert_non_null(f);
@@ -830,8 +830,8 @@ static int open_all(void **state)
     f->shown = getenv("CADENZA_NUMBERS_SHOWN") != NULL;
     snprintf(f->folder, sizeof f->folder, "/tmp/cadenza-numbers-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, GOLDEN "/llama_gqa", NULL, &f->model, &err), &err);
+    f->rt = opened_runtime(&options);
+    f->model = opened_model(f->rt, GOLDEN "/llama_gqa");
     *state = f;
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "base/buf.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 /* The model behind the function, in an engine of its own: the function may wait for that one. */
 typedef struct world {
@@ -59,10 +60,10 @@ static void open_world(world *w)
 {
     cdz_error err = {0};
     *w = (world){0};
-    must(cdz_open(NULL, &w->rt, &err), &err);
-    must(cdz_open(NULL, &w->behind, &err), &err);
-    must(cdz_model_open(w->behind, folder, NULL, &w->asked, &err), &err);
-    must(cdz_model_open(w->rt, folder, NULL, &w->plain, &err), &err);
+    w->rt = opened_runtime(NULL);
+    w->behind = opened_runtime(NULL);
+    w->asked = opened_model(w->behind, folder);
+    w->plain = opened_model(w->rt, folder);
     const cdz_function_model function = {.size = sizeof function,
                                          .n_vocab = cdz_model_vocab_size(w->asked),
                                          .context = cdz_model_context(w->asked),

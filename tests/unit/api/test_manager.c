@@ -10,6 +10,7 @@
 
 #include "cadenza/cadenza.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char short_one[] = "[generation]\ndo_sample = no\nmax_new_tokens = 8\n";
@@ -24,11 +25,10 @@ typedef struct fixture {
 
 static void open_with(fixture *f, const cdz_options *options)
 {
-    cdz_error err = {0};
-    must(cdz_open(options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
-    must(cdz_pipeline_parse(f->rt, short_one, strlen(short_one), "few.ini", &f->few, &err), &err);
-    must(cdz_pipeline_parse(f->rt, endless, strlen(endless), "many.ini", &f->many, &err), &err);
+    f->rt = opened_runtime(options);
+    f->model = opened_model(f->rt, target);
+    f->few = opened_pipeline(f->rt, short_one);
+    f->many = opened_pipeline(f->rt, endless);
 }
 
 static void close_of(fixture *f)

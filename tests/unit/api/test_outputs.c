@@ -18,6 +18,7 @@
 #include "load/npy.h"
 #include "load/safetensors.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 typedef struct world {
     cdz_runtime *rt;
@@ -27,18 +28,16 @@ typedef struct world {
 static cdz_model *model_of(cdz_runtime *rt, const char *name)
 {
     char path[512];
-    cdz_error err = {0};
     cdz_model *model;
     snprintf(path, sizeof path, "%s/golden/%s", CADENZA_TEST_DATA, name);
-    must(cdz_model_open(rt, path, NULL, &model, &err), &err);
+    model = opened_model(rt, path);
     return model;
 }
 
 static int open_all(void **state)
 {
     static world w;
-    cdz_error err = {0};
-    must(cdz_open(NULL, &w.rt, &err), &err);
+    w.rt = opened_runtime(NULL);
     w.llama = model_of(w.rt, "llama_gqa");
     w.llama_draft = model_of(w.rt, "llama_draft");
     w.t5 = model_of(w.rt, "t5_gated");

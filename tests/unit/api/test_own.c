@@ -9,9 +9,12 @@
 
 #include "cadenza/cadenza.h"
 #include "cadenza/criterion.h"
+#include "cadenza/drafter.h"
+#include "cadenza/observer.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 /* What the program's plugins share with it: one request at a time. */
 static struct {
@@ -71,6 +74,101 @@ static const cdz_criterion six = {
              .summary = "Six tokens"},
     .test = own_test,
 };
+/* What the drafter and the observer saw. */
+static struct {
+    int begun, ended, proposed, judged, accepted, staged, scored, stopped, with_decoder;
+    int32_t tokens[32];
+    uint32_t n_tokens;
+} drafts;
+/* The answer to a prompt of three tokens: what the drafter proposes, once a wrong token. */
+static int32_t known[16];
+
+static cdz_status draft_begin(cdz_decoder *dec, const cdz_step *step, void **shared)
+{
+    drafts.begun++;
+    drafts.with_decoder += dec != NULL;
+    (void)step;
+    *shared = &drafts;
+    return have_room() ? CDZ_OK : CDZ_E_INTERNAL;
+}
+
+static cdz_status draft_propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    static int32_t guess[2];
+    drafts.with_decoder += dec != NULL;
+    if (step->shared != &drafts || !have_room()) return CDZ_E_INTERNAL;
+    const uint32_t done = draft->history.len - 3;
+    const uint32_t n = draft->room < 2 ? draft->room : 2;
+    for (uint32_t i = 0; i < n; i++) guess[i] = known[done + i];
+    if (n && drafts.proposed++ == 0) guess[0] ^= 1;
+    draft->tokens = (cdz_ids){guess, n};
+    return CDZ_OK;
+}
+
+static cdz_status draft_judged(cdz_decoder *dec, const cdz_step *step, uint32_t row,
+                               uint32_t n_proposed, uint32_t n_accepted)
+{
+    (void)step;
+    drafts.with_decoder += dec != NULL;
+    drafts.judged += row == 0 && n_proposed <= 2;
+    drafts.accepted += (int)n_accepted;
+    return CDZ_OK;
+}
+
+static void draft_end(const cdz_step *step)
+{
+    drafts.ended += step->shared == &drafts;
+}
+
+static cdz_status watch_stage(const cdz_step *step, const cdz_plugin_base *by, const cdz_seen *with)
+{
+    for (uint32_t r = 0; r < step->n_rows; r++) drafts.staged += by->id && with->n_vocab;
+    return CDZ_OK;
+}
+
+static cdz_status watch_scores(const cdz_step *step, const cdz_seen *with)
+{
+    for (uint32_t r = 0; r < step->n_rows; r++) drafts.scored += with->after[r] != NULL;
+    return CDZ_OK;
+}
+
+static cdz_status watch_token(const cdz_step *step, int32_t token)
+{
+    if (!have_room()) return CDZ_E_INTERNAL;
+    if (drafts.n_tokens < 32 && step->input_ids[0].at[step->input_ids[0].len - 1] == token)
+        drafts.tokens[drafts.n_tokens++] = token;
+    return CDZ_OK;
+}
+
+static cdz_status watch_stop(const cdz_step *step, const cdz_stop *stop)
+{
+    drafts.stopped += step->n_rows == 1 && stop->reason != 0;
+    return CDZ_OK;
+}
+
+static void watch_end(const cdz_step *step)
+{
+    (void)step;
+    drafts.ended++;
+}
+
+static const cdz_drafter knows = {
+    .base = {CDZ_DRAFTER_BASE, .id = "org.example.knows", .version = "1.0.0", .summary = "Knows it"},
+    .begin = draft_begin,
+    .propose = draft_propose,
+    .judged = draft_judged,
+    .end = draft_end,
+};
+static const cdz_observer watches = {
+    .base = {CDZ_OBSERVER_BASE, .id = "org.example.watches", .version = "1.0.0",
+             .summary = "Looks on"},
+    .stage = watch_stage,
+    .scores = watch_scores,
+    .token = watch_token,
+    .stop = watch_stop,
+    .end = watch_end,
+};
+
 static cdz_status never(cdz_decoder *dec, const cdz_step *step)
 {
     (void)dec;
@@ -96,11 +194,11 @@ static world open_world(void)
 {
     world w = {0};
     cdz_error err = {0};
-    must(cdz_open(NULL, &w.rt, &err), &err);
-    must(cdz_model_open(w.rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &w.model, &err), &err);
+    w.rt = opened_runtime(NULL);
+    w.model = opened_model(w.rt, CADENZA_TEST_DATA "/golden/llama_gqa");
     must(cdz_runtime_add_plugin(w.rt, &wanted.base, &err), &err);
     must(cdz_runtime_add_plugin(w.rt, &six.base, &err), &err);
-    must(cdz_pipeline_parse(w.rt, ini, sizeof ini - 1, "own", &w.pipeline, &err), &err);
+    w.pipeline = opened_pipeline(w.rt, ini);
     return w;
 }
 
@@ -142,6 +240,46 @@ static void test_edits_and_stops(void **state)
     close_world(&w);
 }
 
+/* Drafts of the program change no token, and its observer sees each. */
+static void test_drafts_and_looks_on(void **state)
+{
+    (void)state;
+    static const char both[] =
+        "[pipeline]\ndrafter = org.example.knows\nobservers = org.example.watches\n";
+    static const char json[] =
+        "{\"prompt_ids\": [[5, 6, 9]], \"kwargs\": {\"do_sample\": false, \"max_new_tokens\": 9, "
+        "\"repetition_penalty\": 1.1, \"eos_token_id\": null}}";
+    world w = open_world();
+    cdz_error err = {0};
+    cdz_pipeline_free(w.pipeline);
+    w.pipeline = NULL;
+    must(cdz_runtime_add_plugin(w.rt, &knows.base, &err), &err);
+    must(cdz_runtime_add_plugin(w.rt, &watches.base, &err), &err);
+    cdz_result *result;
+    uint32_t n;
+    must(generate(&w, json, &result, &err), &err);
+    const int32_t *ids = cdz_result_ids(result, 0, &n);
+    assert_int_equal(n, 9);
+    memcpy(known, ids, n * sizeof *ids);
+    cdz_result_free(result);
+
+    memset(&drafts, 0, sizeof drafts);
+    must(cdz_pipeline_parse(w.rt, both, sizeof both - 1, "both", &w.pipeline, &err), &err);
+    must(generate(&w, json, &result, &err), &err);
+    ids = cdz_result_ids(result, 0, &n);
+    assert_int_equal(n, 9);
+    assert_memory_equal(ids, known, sizeof *ids * 9);
+    assert_int_equal(drafts.n_tokens, 9);
+    assert_memory_equal(drafts.tokens, known, sizeof *known * 9);
+    assert_int_equal(drafts.begun, 1);
+    assert_int_equal(drafts.ended, 2); /* both */
+    assert_int_equal(drafts.with_decoder, 0);
+    assert_true(drafts.judged >= 2 && drafts.accepted >= 2 && drafts.accepted < 9);
+    assert_true(drafts.scored >= 9 && drafts.staged >= 9 && drafts.stopped == 1);
+    cdz_result_free(result);
+    close_world(&w);
+}
+
 /* Its sentence reaches the caller, and the next request runs. */
 static void test_failure(void **state)
 {
@@ -165,7 +303,7 @@ static void test_refusals(void **state)
     world w = open_world();
     cdz_error err = {0};
     assert_int_equal(cdz_runtime_add_plugin(w.rt, &loop.base, &err), CDZ_E_USAGE);
-    assert_non_null(strstr(err.text, "expected a processor or a criterion"));
+    assert_non_null(strstr(err.text, "expected a processor, a criterion, a drafter or an observer"));
     assert_int_equal(cdz_runtime_add_plugin(w.rt, &wanted.base, &err), CDZ_E_USAGE);
     assert_non_null(strstr(err.text, "already"));
     close_world(&w);
@@ -218,9 +356,8 @@ static void test_tensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_edits_and_stops),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_edits_and_stops), cmocka_unit_test(test_drafts_and_looks_on),
+        cmocka_unit_test(test_failure),         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

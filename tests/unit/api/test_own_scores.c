@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 typedef struct world {
     cdz_runtime *rt;
@@ -20,9 +21,8 @@ typedef struct world {
 
 static void open_world(world *w)
 {
-    cdz_error err = {0};
-    must(cdz_open(NULL, &w->rt, &err), &err);
-    must(cdz_model_open(w->rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &w->model, &err), &err);
+    w->rt = opened_runtime(NULL);
+    w->model = opened_model(w->rt, CADENZA_TEST_DATA "/golden/llama_gqa");
     w->n_vocab = cdz_model_vocab_size(w->model);
 }
 

@@ -20,6 +20,7 @@
 #include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -49,12 +50,11 @@ static void heard(void *user, cdz_log_level level, const char *plugin, const cha
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
     const cdz_options options = {
         .size = sizeof options, .n_threads = 2, .log = heard, .log_user = f};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
+    f->rt = opened_runtime(&options);
+    f->model = opened_model(f->rt, target);
     snprintf(f->folder, sizeof f->folder, "/tmp/cadenza-reload-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
@@ -818,8 +818,8 @@ static void test_named_plugin(void **state)
     const cdz_options options = {
         .size = sizeof options, .n_threads = 1, .plugins = plugins, .n_plugins = 1};
     cdz_error err = {0};
-    must(cdz_open(&options, &own.rt, &err), &err);
-    must(cdz_model_open(own.rt, target, NULL, &own.model, &err), &err);
+    own.rt = opened_runtime(&options);
+    own.model = opened_model(own.rt, target);
     char ini[256];
     snprintf(ini, sizeof ini, "[pipeline]\nprocessors = test.marker\n%s", greedy_lines);
     driver d = {.f = &own, .pipeline = load(&own, ini), .when = 3, .exchange = native_b};

@@ -20,6 +20,7 @@
 #include "cadenza/cadenza.h"
 #include "config/generation.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 #define SCRIPTS CADENZA_TEST_DATA "/requests/"
 enum { COMPANY = 3, KEPT = 3, WIDTH_MOST = 4096, PIPELINES = 8 };
@@ -58,20 +59,12 @@ static const char *const pipelines[PIPELINES] = {
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
     const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_bytes = 24u << 20};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary", NULL, &f->model,
-                        &err),
-         &err);
-    must(cdz_model_open(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft", NULL,
-                        &f->draft, &err),
-         &err);
-    for (size_t i = 0; i < PIPELINES; i++)
-        must(cdz_pipeline_parse(f->rt, pipelines[i], strlen(pipelines[i]), "case.ini",
-                                &f->pipelines[i], &err),
-             &err);
+    f->rt = opened_runtime(&options);
+    f->model = opened_model(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary");
+    f->draft = opened_model(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft");
+    for (size_t i = 0; i < PIPELINES; i++) f->pipelines[i] = opened_pipeline(f->rt, pipelines[i]);
     f->embeds = calloc(8 * WIDTH_MOST, sizeof *f->embeds);
     assert_non_null(f->embeds);
     assert_true(cdz_model_hidden_size(f->model) <= WIDTH_MOST);

@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const struct {
     double temperature;
@@ -26,8 +27,8 @@ static void draws_are_those_of_the_strategy(void **state)
     cdz_model *model;
     cdz_error err = {0};
     (void)state;
-    must(cdz_open(NULL, &rt, &err), &err);
-    must(cdz_model_open(rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &model, &err), &err);
+    rt = opened_runtime(NULL);
+    model = opened_model(rt, CADENZA_TEST_DATA "/golden/llama_gqa");
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         char json[256];
         cdz_result *result;

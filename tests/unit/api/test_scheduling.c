@@ -12,6 +12,7 @@
 
 #include "cadenza/cadenza.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char wayward[] = CADENZA_BUILD_DIR "/tests/schedulers";
@@ -84,19 +85,18 @@ static void hear_first(void *user, const cdz_event *event)
 static void open_party(party *p, cdz_options options, int first_tokens)
 {
     char ini[160];
-    cdz_error err = {0};
     options.size = sizeof options;
     options.log = hear_log;
     options.log_user = p;
-    must(cdz_open(&options, &p->rt, &err), &err);
-    must(cdz_model_open(p->rt, target, NULL, &p->model, &err), &err);
+    p->rt = opened_runtime(&options);
+    p->model = opened_model(p->rt, target);
     snprintf(ini, sizeof ini,
              "[generation]\ndo_sample = no\neos_token_id = none\nmax_new_tokens = %d\n",
              first_tokens);
-    must(cdz_pipeline_parse(p->rt, ini, strlen(ini), "first.ini", &p->first, &err), &err);
+    p->first = opened_pipeline(p->rt, ini);
     static const char few[] =
         "[generation]\ndo_sample = no\neos_token_id = none\nmax_new_tokens = 2\n";
-    must(cdz_pipeline_parse(p->rt, few, strlen(few), "few.ini", &p->few, &err), &err);
+    p->few = opened_pipeline(p->rt, few);
 }
 
 static void close_party(party *p)

@@ -22,35 +22,24 @@
 #include "base/guard.h"
 #include "cadenza/cadenza.h"
 #include "load/model_files.h"
+#include "support/folder.h"
 
 enum { BYTES = 1 << 20, PAGE = 4096 };
 
-static char folder[64];
+static const char *folder;
 
 static int begin(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/cadenza-guard-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder = folder_make("guard");
+    return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    int status = -1;
-    const pid_t child = fork();
-    if (child == 0) {
-        execlp("rm", "rm", "-rf", folder, (char *)NULL);
-        _exit(127);
-    }
-    return waitpid(child, &status, 0) == child ? status : -1;
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
+    folder_remove();
+    return 0;
 }
 
 /* A file of ones. */
@@ -58,7 +47,7 @@ static const char *make_file(void)
 {
     static char ones[BYTES];
     memset(ones, 1, sizeof ones);
-    const char *path = path_of("ones");
+    const char *path = folder_path("ones");
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(ones, 1, sizeof ones, f), sizeof ones);

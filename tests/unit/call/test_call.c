@@ -219,6 +219,12 @@ static cdz_status f_describe_companion(const cdz_step *step, uint32_t row, cdz_c
     (void)row, (void)out;
     return behave(step);
 }
+static cdz_status f_steer(const cdz_step *step, const cdz_steered *row, const cdz_edit **edits,
+                          uint32_t *n)
+{
+    (void)row, (void)edits, (void)n;
+    return behave(step);
+}
 
 static const cdz_form_api form = {
     .size = sizeof form, .describe = f_describe_form, .edits = f_edits};
@@ -227,6 +233,7 @@ static const cdz_state_api state = {
     .size = sizeof state, .clone = f_clone, .free = f_free, .hand_over = f_hand_over};
 static const cdz_companion_api companion = {.size = sizeof companion,
                                             .describe = f_describe_companion};
+static const cdz_steer_api steer = {.size = sizeof steer, .steer = f_steer};
 
 static cdz_status f_needs(const cdz_step *step, cdz_press_needs *out)
 {
@@ -261,6 +268,7 @@ static const void *f_extension(const char *id)
     if (strcmp(id, CDZ_EXT_FORM) == 0) return &form;
     if (strcmp(id, CDZ_EXT_PHASE) == 0) return &phase;
     if (strcmp(id, CDZ_EXT_STATE) == 0) return &state;
+    if (strcmp(id, CDZ_EXT_STEER) == 0) return &steer;
     return strcmp(id, CDZ_EXT_COMPANION) == 0 ? &companion : NULL;
 }
 
@@ -392,6 +400,9 @@ static const cdz_press press = {
 #define COMPANION(X)                                                                               \
     X(processor, describe, CAN_FAIL, ENGINE, cdz_call_companion(c, &companion, step, 0, NULL))
 
+#define STEER(X)                                                                                   \
+    X(processor, steer, CAN_FAIL, ENGINE, cdz_call_steer(c, &steer, step, NULL, NULL, NULL))
+
 /* `after`: bytes of a struct behind its functions. */
 #define ONE(...) +1
 #define WHOLE(type, first, list, after)                                                            \
@@ -411,6 +422,7 @@ WHOLE(cdz_form_api, describe, FORM, 0);
 WHOLE(cdz_phase_api, of, PHASE, 0);
 WHOLE(cdz_state_api, clone, STATE, 0);
 WHOLE(cdz_companion_api, describe, COMPANION, 0);
+WHOLE(cdz_steer_api, steer, STEER, 0);
 
 typedef enum kind_of_call { CAN_FAIL, CANNOT, NO_STEP } kind_of_call;
 typedef struct row {
@@ -437,12 +449,14 @@ typedef struct row {
 #define MAKE_H(...) MAKE(phase, __VA_ARGS__)
 #define MAKE_S(...) MAKE(state, __VA_ARGS__)
 #define MAKE_C(...) MAKE(companion, __VA_ARGS__)
+#define MAKE_T(...) MAKE(steer, __VA_ARGS__)
 #define ROW_K(...)  ROW(kind, __VA_ARGS__)
 #define ROW_P(...)  ROW(plugin, __VA_ARGS__)
 #define ROW_F(...)  ROW(form, __VA_ARGS__)
 #define ROW_H(...)  ROW(phase, __VA_ARGS__)
 #define ROW_S(...)  ROW(state, __VA_ARGS__)
 #define ROW_C(...)  ROW(companion, __VA_ARGS__)
+#define ROW_T(...)  ROW(steer, __VA_ARGS__)
 
 PROCESSOR(MAKE_K)
 CRITERION(MAKE_K)
@@ -457,11 +471,12 @@ FORM(MAKE_F)
 PHASE(MAKE_H)
 STATE(MAKE_S)
 COMPANION(MAKE_C)
+STEER(MAKE_T)
 
 static const row rows[] = {PROCESSOR(ROW_K) CRITERION(ROW_K) STRATEGY(ROW_K) DRAFTER(ROW_K)
                                OBSERVER(ROW_K) LOADER(ROW_K) SCHEDULER(ROW_K) PRESS(ROW_K)
                                    PLUGIN(ROW_P) FORM(ROW_F) PHASE(ROW_H) STATE(ROW_S)
-                                       COMPANION(ROW_C)};
+                                       COMPANION(ROW_C) STEER(ROW_T)};
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* --- one call ------------------------------------------------------------------------------------------------------------ */
@@ -689,6 +704,7 @@ static void test_offers(void **unused)
     assert_ptr_equal(offers.phase, &phase);
     assert_ptr_equal(offers.state, &state);
     assert_ptr_equal(offers.companion, &companion);
+    assert_ptr_equal(offers.steer, &steer);
     assert_int_equal(cdz_offers_ask(&criterion.base, &offers, &err), CDZ_OK);
     assert_null(offers.state);
 #if defined(__SSE__)
@@ -717,6 +733,7 @@ static void test_offers_that_lack_a_function(void **unused)
                                least = {.size = sizeof least, .clone = f_clone, .free = f_free};
     static const cdz_phase_api no_of = {.size = sizeof no_of};
     static const cdz_companion_api no_describe = {.size = sizeof no_describe};
+    static const cdz_steer_api no_steer = {.size = sizeof no_steer};
     static const struct {
         const char *id;
         const void *table;
@@ -729,6 +746,7 @@ static void test_offers_that_lack_a_function(void **unused)
         {CDZ_EXT_PHASE, &no_of, "of"},
         {CDZ_EXT_PHASE, &phase, NULL},
         {CDZ_EXT_COMPANION, &no_describe, "describe"},
+        {CDZ_EXT_STEER, &no_steer, "steer"},
     };
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

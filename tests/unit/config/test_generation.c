@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "config/generation.h"
+#include "support/documents.h"
 
 /* --- sources --------------------------------------------------------------------------------------------- */
 
@@ -31,25 +32,15 @@ typedef struct request {
     cdz_status status;
 } request;
 
-static const cdz_json *json(cdz_arena *arena, const char *text)
-{
-    cdz_error err = {0};
-    cdz_json *value = cdz_arena_alloc(arena, sizeof *value);
-    assert_non_null(value);
-    if (cdz_json_parse(text, strlen(text), "test", NULL, arena, value, &err) != CDZ_OK)
-        fail_msg("%s", err.text);
-    return value;
-}
-
 /* model and kwargs as JSON objects. */
 static void resolve(request *r, const char *model, const char *kwargs)
 {
     *r = (request){0};
     r->status = cdz_resolution_begin(&r->res, &r->arena, &r->err);
     assert_int_equal(r->status, CDZ_OK);
-    r->status = cdz_resolution_put_model(&r->res, json(&r->arena, model), &r->err);
+    r->status = cdz_resolution_put_model(&r->res, document_of(&r->arena, model), &r->err);
     if (r->status != CDZ_OK) return;
-    put_all(&r->res, json(&r->arena, kwargs), CDZ_SOURCE_REQUEST);
+    put_all(&r->res, document_of(&r->arena, kwargs), CDZ_SOURCE_REQUEST);
     r->status = cdz_resolution_finish(&r->res, &r->err);
 }
 
@@ -326,9 +317,9 @@ static void model_files(void **state)
         cdz_json out;
         cdz_error err = {0};
         const char *file = model_cases[i].file, *config = model_cases[i].config;
-        assert_int_equal(cdz_generation_of_model(file ? json(&arena, file) : NULL,
-                                                 config ? json(&arena, config) : NULL, &arena, &out,
-                                                 &err),
+        assert_int_equal(cdz_generation_of_model(file ? document_of(&arena, file) : NULL,
+                                                 config ? document_of(&arena, config) : NULL,
+                                                 &arena, &out, &err),
                          CDZ_OK);
         cdz_json_write(&text, &out);
         squeeze(text.data);
@@ -354,9 +345,9 @@ static void sentences_name_config_json(void **state)
     cdz_resolution res;
     cdz_json model;
     cdz_error err = {0};
-    assert_int_equal(
-        cdz_generation_of_model(NULL, json(&arena, "{\"top_k\": \"x\"}"), &arena, &model, &err),
-        CDZ_OK);
+    assert_int_equal(cdz_generation_of_model(NULL, document_of(&arena, "{\"top_k\": \"x\"}"),
+                                             &arena, &model, &err),
+                     CDZ_OK);
     assert_int_equal(resolve_model(&res, &arena, &model, &err), CDZ_E_USAGE);
     assert_string_equal(err.text, "config.json: top_k = \"x\": must be an integer");
     cdz_arena_free(&arena);
@@ -368,7 +359,7 @@ static void a_model_file_must_be_an_object(void **state)
     cdz_arena arena = {0};
     cdz_json out;
     cdz_error err = {0};
-    assert_int_equal(cdz_generation_of_model(json(&arena, "[1]"), NULL, &arena, &out, &err),
+    assert_int_equal(cdz_generation_of_model(document_of(&arena, "[1]"), NULL, &arena, &out, &err),
                      CDZ_E_INPUT);
     assert_string_equal(err.text, "generation_config.json: holds an array, expected an object");
     cdz_arena_free(&arena);

@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "config/generation.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 typedef enum model_name { WORDS, RANDOM, PAIR, N_MODELS } model_name;
 
@@ -37,14 +38,13 @@ typedef struct fixture {
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
-    must(cdz_open(NULL, &f->rt, &err), &err);
+    f->rt = opened_runtime(NULL);
     static const char ini[] = "[pipeline]\ndrafting = fixed\n";
-    must(cdz_pipeline_parse(f->rt, ini, sizeof ini - 1, "fixed.ini", &f->pipeline, &err), &err);
+    f->pipeline = opened_pipeline(f->rt, ini);
     for (int i = 0; i < N_MODELS; i++) {
-        must(cdz_model_open(f->rt, folders[i], NULL, &f->models[i], &err), &err);
-        if (i != PAIR) must(cdz_model_open(f->rt, drafts[i], NULL, &f->drafts[i], &err), &err);
+        f->models[i] = opened_model(f->rt, folders[i]);
+        if (i != PAIR) f->drafts[i] = opened_model(f->rt, drafts[i]);
     }
     *state = f;
     return 0;

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "cadenza/cadenza.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 
@@ -25,14 +26,13 @@ typedef struct fixture {
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
-    must(cdz_open(NULL, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
+    f->rt = opened_runtime(NULL);
+    f->model = opened_model(f->rt, target);
     setenv("CADENZA_PLAN", "off", 1);
-    must(cdz_open(NULL, &f->one_by_one, &err), &err);
+    f->one_by_one = opened_runtime(NULL);
     unsetenv("CADENZA_PLAN");
-    must(cdz_model_open(f->one_by_one, target, NULL, &f->slow_model, &err), &err);
+    f->slow_model = opened_model(f->one_by_one, target);
     *state = f;
     return 0;
 }
@@ -85,7 +85,7 @@ static void ask_rows(cdz_runtime *rt, cdz_model *model, const char *ini, const c
     cdz_error err = {0};
     cdz_pipeline *pipeline;
     cdz_result *result;
-    must(cdz_pipeline_parse(rt, ini, strlen(ini), "story.ini", &pipeline, &err), &err);
+    pipeline = opened_pipeline(rt, ini);
     cdz_request request = {
         .size = sizeof request, .model = model, .pipeline = pipeline, .json = json};
     must(cdz_generate(rt, &request, &result, &err), &err);
@@ -434,18 +434,18 @@ static void explain_shows_each_phase(void **state)
                               "[phase:think]\nbegin = \"<think>\"\nuntil = [8]\ntemperature = 1.3\n"
                               "[phase:reply]\nmax_tokens = 5\nchain = top_k\ntop_k = 3\n";
     static const char *const lines[] = {
-        "Processors in phase think (story.ini:5, begin \"<think>\", until [8]), in order\n",
-        "  18  temperature  1.3  story.ini:8\n",
-        "Processors in phase reply (story.ini:9, max_tokens 5), in order\n",
-        "  20  top_k  3  story.ini:11\n",
+        "Processors in phase think (test.ini:5, begin \"<think>\", until [8]), in order\n",
+        "  18  temperature  1.3  test.ini:8\n",
+        "Processors in phase reply (test.ini:9, max_tokens 5), in order\n",
+        "  20  top_k  3  test.ini:11\n",
         "Processors outside of phases, in order\n",
-        "  18  temperature  0.8  story.ini:3\n",
+        "  18  temperature  0.8  test.ini:3\n",
     };
     const fixture *f = *state;
     cdz_error err = {0};
     cdz_pipeline *pipeline;
     char *text;
-    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "story.ini", &pipeline, &err), &err);
+    pipeline = opened_pipeline(f->rt, ini);
     must(cdz_pipeline_set(pipeline, "phase:reply.temperature", "none", &err), &err);
     must(cdz_pipeline_explain(pipeline, NULL, &text, &err), &err);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)

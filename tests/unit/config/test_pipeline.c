@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "config/pipeline.h"
+#include "support/documents.h"
 
 #define HERE CADENZA_TEST_DATA "/pipelines"
 
@@ -41,16 +42,6 @@ static int free_registry(void **state)
 {
     cdz_registry_free(*state);
     return 0;
-}
-
-static const cdz_json *json(cdz_arena *arena, const char *text)
-{
-    cdz_error err = {0};
-    cdz_json *value = cdz_arena_alloc(arena, sizeof *value);
-    assert_non_null(value);
-    if (cdz_json_parse(text, strlen(text), "test", NULL, arena, value, &err) != CDZ_OK)
-        fail_msg("%s", err.text);
-    return value;
 }
 
 /* --- plans as text ------------------------------------------------------------------------------------------ */
@@ -111,8 +102,8 @@ static void play(cdz_registry *registry, const scene *s)
                                         &pipeline, &err);
     if (st == CDZ_OK) st = apply_settings(pipeline, s, &err);
     if (st == CDZ_OK)
-        st = cdz_pipeline_plan(pipeline, s->model ? json(&arena, s->model) : NULL,
-                               s->kwargs ? json(&arena, s->kwargs) : NULL, NULL, &plan, &err);
+        st = cdz_pipeline_plan(pipeline, s->model ? document_of(&arena, s->model) : NULL,
+                               s->kwargs ? document_of(&arena, s->kwargs) : NULL, NULL, &plan, &err);
     cdz_pipeline_release(pipeline); /* the plan keeps what it needs */
     if (st == CDZ_OK)
         write_plan(plan, &got);
@@ -1044,8 +1035,8 @@ static void a_strategy_from_outside(void **state)
                      CDZ_OK);
     assert_int_equal(cdz_pipeline_override(pipeline, "retries", "5", &err), CDZ_OK);
     assert_int_equal(cdz_pipeline_set_strategy(pipeline, "org.example.backtrack", &err), CDZ_OK);
-    if (cdz_pipeline_plan(pipeline, NULL, json(&arena, "{\"floor\": 0.5}"), NULL, &plan, &err) !=
-        CDZ_OK)
+    if (cdz_pipeline_plan(pipeline, NULL, document_of(&arena, "{\"floor\": 0.5}"), NULL, &plan,
+                          &err) != CDZ_OK)
         fail_msg("%s", err.text);
     cdz_buf got = {0};
     write_plan(plan, &got);
@@ -1143,12 +1134,12 @@ static void check_draft(cdz_registry *registry, const struct draft_case *c)
     cdz_pipeline *pipeline = NULL;
     cdz_plan *plan = NULL;
     cdz_buf got = {0};
-    const cdz_plan_assistant draft = {c->generation ? json(&arena, c->generation) : NULL,
-                                      c->overrides ? json(&arena, c->overrides) : NULL};
+    const cdz_plan_assistant draft = {c->generation ? document_of(&arena, c->generation) : NULL,
+                                      c->overrides ? document_of(&arena, c->overrides) : NULL};
     cdz_status st =
         cdz_pipeline_create(registry, c->ini, strlen(c->ini), HERE "/use/d.ini", &pipeline, &err);
     if (st == CDZ_OK)
-        st = cdz_pipeline_plan(pipeline, NULL, c->kwargs ? json(&arena, c->kwargs) : NULL,
+        st = cdz_pipeline_plan(pipeline, NULL, c->kwargs ? document_of(&arena, c->kwargs) : NULL,
                                c->assistant ? &draft : NULL, &plan, &err);
     if (st == CDZ_OK)
         write_draft(plan, &got);
@@ -1195,8 +1186,8 @@ static void whose_pace(void **state)
                                             HERE "/use/d.ini", &pipeline, &err);
         if (st == CDZ_OK)
             st = cdz_pipeline_plan(pipeline, NULL,
-                                   cases[i].kwargs ? json(&arena, cases[i].kwargs) : NULL, &draft,
-                                   &plan, &err);
+                                   cases[i].kwargs ? document_of(&arena, cases[i].kwargs) : NULL,
+                                   &draft, &plan, &err);
         if (st != CDZ_OK) fail_msg("%s: %s", cases[i].name, err.text);
         if (plan->paces_drafts != cases[i].paces) fail_msg("%s", cases[i].name);
         cdz_plan_free(plan);
@@ -1227,8 +1218,9 @@ static void origins(void **state)
         cdz_pipeline_create(*state, ini, sizeof ini - 1, HERE "/use/o.ini", &pipeline, &err),
         CDZ_OK);
     assert_int_equal(cdz_pipeline_override(pipeline, "seed", "7", &err), CDZ_OK);
-    assert_int_equal(cdz_pipeline_plan(pipeline, json(&arena, "{\"eos_token_id\": 2}"),
-                                       json(&arena, "{\"max_new_tokens\": 3}"), NULL, &plan, &err),
+    assert_int_equal(cdz_pipeline_plan(pipeline, document_of(&arena, "{\"eos_token_id\": 2}"),
+                                       document_of(&arena, "{\"max_new_tokens\": 3}"), NULL, &plan,
+                                       &err),
                      CDZ_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const cdz_origin *o = &plan->origins[cdz_generation_slot(cases[i].field)];
@@ -1302,8 +1294,8 @@ static void explain_shows_the_chain(void **state)
         const char *ini = explain_cases[i].ini, *model = explain_cases[i].model;
         assert_int_equal(cdz_pipeline_create(*state, ini, strlen(ini), "e.ini", &pipeline, &err),
                          CDZ_OK);
-        if (cdz_pipeline_explain_text(pipeline, model ? json(&arena, model) : NULL, NULL, &text,
-                                      &err) != CDZ_OK)
+        if (cdz_pipeline_explain_text(pipeline, model ? document_of(&arena, model) : NULL, NULL,
+                                      &text, &err) != CDZ_OK)
             fail_msg("%s: %s", explain_cases[i].name, err.text);
         for (size_t k = 0; k < 4 && explain_cases[i].lines[k]; k++)
             if (!strstr(text.data, explain_cases[i].lines[k]))
@@ -1320,7 +1312,7 @@ static void explain_shows_the_chain(void **state)
 static void *plan_many(void *user)
 {
     cdz_arena arena = {0};
-    const cdz_json *kwargs = json(&arena, "{\"do_sample\": true, \"top_p\": 0.5}");
+    const cdz_json *kwargs = document_of(&arena, "{\"do_sample\": true, \"top_p\": 0.5}");
     size_t good = 0;
     for (int i = 0; i < 50; i++) {
         cdz_plan *plan = NULL;

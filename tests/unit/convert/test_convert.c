@@ -10,6 +10,7 @@
 #include "cadenza/cadenza.h"
 #include "convert/convert.h"
 #include "load/gguf.h"
+#include "support/opened.h"
 #include "token/tokenizer.h"
 
 static const char shipped[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
@@ -166,10 +167,10 @@ static void generate(const char *target, const char *draft, cdz_buf *out)
     cdz_pipeline *drafts;
     cdz_error err = {0};
     static const char ini[] = "[generation]\ndo_sample = no\nmax_new_tokens = 30\n";
-    must(cdz_open(NULL, &rt, &err), &err);
-    must(cdz_model_open(rt, target, NULL, &model, &err), &err);
-    must(cdz_model_open(rt, draft, NULL, &assistant, &err), &err);
-    must(cdz_pipeline_parse(rt, ini, strlen(ini), "drafts.ini", &drafts, &err), &err);
+    rt = opened_runtime(NULL);
+    model = opened_model(rt, target);
+    assistant = opened_model(rt, draft);
+    drafts = opened_pipeline(rt, ini);
     for (size_t i = 0; i < 2 * sizeof chats / sizeof *chats; i++) {
         const bool drafted = i % 2;
         const cdz_request request = {.size = sizeof request,

@@ -1,6 +1,7 @@
 /* test_grammar_store.c - constraints that are kept and shared: by text, within a limit of bytes, by several threads. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "grammar/store.h"
+#include "support/child.h"
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789 \"{}[]:,.-\n";
 enum { N_LETTERS = sizeof letters - 1 };
@@ -202,6 +204,49 @@ static void threads_share(void **unused)
     cdz_grammar_vocab_free(vocab);
 }
 
+/* --- promises of our own, which checked builds look at ----------------------------------------------------- */
+
+static void give_back_twice(void)
+{
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab_of_letters());
+    cdz_constraint *c = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
+    cdz_constraint_release(c);
+    cdz_constraint_release(c);
+}
+
+static void hold_what_nobody_holds(void)
+{
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab_of_letters());
+    cdz_constraint *c = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
+    cdz_constraint_release(c);
+    cdz_constraint_hold(c);
+}
+
+static void hold_and_give_back(void)
+{
+    cdz_grammar_vocab *vocab = vocab_of_letters();
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
+    cdz_constraint *c = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
+    cdz_constraint_hold(c);
+    cdz_constraint_check(c);
+    cdz_constraint_release(c);
+    cdz_constraint_check(c);
+    cdz_constraint_release(c);
+    cdz_grammar_store_free(store);
+    cdz_grammar_vocab_free(vocab);
+}
+
+static void broken_promises_are_seen(void **unused)
+{
+    (void)unused;
+#ifndef CDZ_CHECKED
+    skip();
+#endif
+    assert_int_equal(signal_of(hold_and_give_back), 0);
+    assert_int_equal(signal_of(give_back_twice), SIGABRT);
+    assert_int_equal(signal_of(hold_what_nobody_holds), SIGABRT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +255,7 @@ int main(void)
         cmocka_unit_test(what_must_come),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(threads_share),
+        cmocka_unit_test(broken_promises_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 #include "support/isolated.h"
+#include "support/opened.h"
 
 #if CDZ_WITH_TSAN /* has a last word */
 #define EARLY "66"
@@ -191,11 +192,10 @@ static void same_drafts(void **state)
         "no_repeat_ngram_size = 3\nstop_strings = [\"stream\"]\n[prompt_lookup]\n%s[mine]\n"
         "id = %s\n%s[test.misdeed_draft]\n%s[repetition_penalty]\n%s[stop_strings]\n%s";
     static const char *const drafters[] = {"prompt_lookup", "test.misdeed_draft"};
-    cdz_error err = {0};
     cdz_pipeline *known = NULL; /* makes the ids of the file known, as --plugin does */
     char ini[1024], first[200];
     snprintf(first, sizeof first, "[pipeline]\nprocessors = mine\n[mine]\nid = %s\n", bad_so);
-    must(cdz_pipeline_parse(((fixture *)*state)->rt, first, strlen(first), "x", &known, &err), &err);
+    known = opened_pipeline(((fixture *)*state)->rt, first);
     for (size_t d = 0; d < 2; d++)
         for (int sample = 0; sample < 2; sample++) {
             char *bytes[2];

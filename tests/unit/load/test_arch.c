@@ -25,9 +25,10 @@ static cdz_status read_arch(const char *config, cdz_arena *arena, cdz_arch *a, c
 #define GPT2(rest)                                                                                 \
     "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":4,\"n_head\":4,\"vocab_size\":100" rest "}"
 
-#define T5(rest)                                                                                   \
-    "{\"model_type\":\"t5\",\"d_model\":64,\"d_ff\":96,\"num_layers\":3,\"num_heads\":4,"          \
+#define T5_OF(type, rest)                                                                          \
+    "{\"model_type\":\"" type "\",\"d_model\":64,\"d_ff\":96,\"num_layers\":3,\"num_heads\":4,"    \
     "\"vocab_size\":100" rest "}"
+#define T5(rest) T5_OF("t5", rest)
 #define BART(type, rest)                                                                           \
     "{\"model_type\":\"" type "\",\"d_model\":64,\"encoder_ffn_dim\":96,\"encoder_layers\":3,"     \
     "\"encoder_attention_heads\":4,\"decoder_ffn_dim\":80,\"decoder_layers\":2,"                   \
@@ -359,6 +360,20 @@ static const struct {
      "relative_attention_max_distance 16 is not supported", CDZ_E_UNSUPPORTED},
     {"t5 without layers", "{\"model_type\":\"t5\",\"d_model\":64,\"d_ff\":96}",
      "num_layers is missing", CDZ_E_INPUT},
+    {"padding beyond the vocabulary", BART("m2m_100", ",\"pad_token_id\":100"),
+     "pad_token_id is 100", CDZ_E_INPUT},
+    {"a format of float8",
+     CONFIG("llama", ",\"quantization_config\":{\"quant_method\":\"fp8\","
+                     "\"fmt\":\"e5m2\"}"),
+     "fmt \"e5m2\" of quantization_config is not supported", CDZ_E_UNSUPPORTED},
+    {"blocks of float8",
+     CONFIG("llama", ",\"quantization_config\":{\"quant_method\":\"fp8\","
+                     "\"weight_block_size\":[128,0]}"),
+     "weight_block_size of quantization_config must be", CDZ_E_INPUT},
+    {"another format of compressed-tensors",
+     CONFIG("llama", ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
+                     "\"format\":\"pack-quantized\"}"),
+     "quantization_config (compressed-tensors) is not supported", CDZ_E_UNSUPPORTED},
     {"bart's names for sizes", CONFIG("bart", ""), "d_model is missing", CDZ_E_INPUT},
     {"bart without a decoder",
      "{\"model_type\":\"bart\",\"d_model\":64,\"encoder_ffn_dim\":9,\"encoder_layers\":1,"
@@ -400,7 +415,46 @@ static const struct {
      2, 3, 80, 96, 8, 100, 77, 0, 8, 1, 0.35355339, CDZ_ACT_RELU, false, false, true},
     {"marian", BART("marian", ",\"activation_function\":\"swish\",\"decoder_vocab_size\":60"), 2, 3,
      80, 96, 8, 60, 1024, 0, 1, 1, 0.35355339, CDZ_ACT_SILU, false, true, true},
+    {"mt5", T5_OF("mt5", ""), 3, 3, 96, 96, 64, 100, 0, 32, 1, 1, 1, CDZ_ACT_GELU_TANH, true, true,
+     false},
+    {"mt5, plain", T5_OF("mt5", ",\"feed_forward_proj\":\"relu\",\"tie_word_embeddings\":false"), 3,
+     3, 96, 96, 64, 100, 0, 32, 1, 1, 1, CDZ_ACT_RELU, false, true, false},
+    {"umt5", T5_OF("umt5", ",\"scale_decoder_outputs\":false"), 3, 3, 96, 96, 64, 100, 0, 32, 1,
+     0.125, 1, CDZ_ACT_GELU_TANH, true, true, false},
+    {"mbart", BART("mbart", ",\"scale_embedding\":true"), 2, 3, 80, 96, 8, 100, 1024, 0, 8, 1,
+     0.35355339, CDZ_ACT_GELU, false, true, false},
+    {"pegasus", BART("pegasus", ""), 2, 3, 80, 96, 8, 100, 1024, 0, 1, 1, 0.35355339, CDZ_ACT_GELU,
+     false, true, false},
+    {"m2m_100", BART("m2m_100", ""), 2, 3, 80, 96, 8, 100, 1024, 0, 8, 1, 0.35355339, CDZ_ACT_RELU,
+     false, true, false},
+    {"m2m_100, not scaled", BART("m2m_100", ",\"scale_embedding\":false"), 2, 3, 80, 96, 8, 100,
+     1024, 0, 1, 1, 0.35355339, CDZ_ACT_RELU, false, true, false},
+    {"blenderbot", BART("blenderbot", ""), 2, 3, 80, 96, 8, 100, 128, 0, 1, 1, 0.35355339,
+     CDZ_ACT_GELU, false, true, false},
 };
+
+/* Where the first position is in the table, and whose token has none. */
+static void positions_begin_where_the_family_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        uint32_t offset;
+        int32_t unplaced;
+    } all[] = {{BART("bart", ""), 2, -1},       {BART("mbart", ""), 2, -1},
+               {BART("blenderbot", ""), 0, -1}, {BART("pegasus", ""), 0, -1},
+               {BART("m2m_100", ""), 2, 1},     {BART("m2m_100", ",\"pad_token_id\":7"), 8, 7}};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        cdz_arena arena = {0};
+        cdz_arch a;
+        cdz_error err;
+        if (read_arch(all[i].config, &arena, &a, &err) != CDZ_OK) fail_msg("%s", err.text);
+        assert_int_equal(a.placing.offset, all[i].offset);
+        assert_int_equal(a.encoder->placing.offset, all[i].offset);
+        assert_int_equal(a.placing.unplaced, all[i].unplaced);
+        cdz_arena_free(&arena);
+    }
+}
 
 static bool as_expected(size_t i, const cdz_arch *a)
 {
@@ -408,8 +462,8 @@ static bool as_expected(size_t i, const cdz_arch *a)
     return a->n_layers == pairs[i].layers && e->n_layers == pairs[i].encoder_layers &&
            a->intermediate == pairs[i].inner && e->intermediate == pairs[i].encoder_inner &&
            a->head_dim == pairs[i].head_dim && a->n_vocab == pairs[i].vocab && e->n_vocab == 100 &&
-           a->context == pairs[i].context && a->n_buckets == pairs[i].buckets &&
-           e->n_buckets == pairs[i].buckets && !e->encoder;
+           a->context == pairs[i].context && a->buckets.n == pairs[i].buckets &&
+           e->buckets.n == pairs[i].buckets && !e->encoder;
 }
 
 static bool scaled_as_expected(size_t i, const cdz_arch *a)
@@ -743,6 +797,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configurations_mean_what_transformers_takes),
+        cmocka_unit_test(positions_begin_where_the_family_says),
         cmocka_unit_test(pairs_mean_what_transformers_takes),
         cmocka_unit_test(wrong_configurations_are_sentences),
         cmocka_unit_test(caps_are_read_or_left_out),

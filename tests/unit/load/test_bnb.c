@@ -1,5 +1,5 @@
 /* test_bnb.c - checkpoints that bitsandbytes stored: their logits are those of the weights they
- * stand for, our own quantiser makes its blocks, and files that lie, MXFP4 too, end in a sentence. */
+ * stand for, our own quantiser makes its blocks, and files that lie, MXFP4 and float8 too, end in a sentence. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,6 +167,16 @@ static const struct {
      "gate_up_proj_blocks is [4, 64, 2, 16] of I8, config.json makes it [4, 64, 2, 16] of U8"},
     {"MXFP4 of fewer rows", "../golden/gpt_oss_mxfp4", "\"shape\":[4,64,1,16]",
      "\"shape\":[4,16,4,16]", "down_proj_blocks is [4, 16, 4, 16] of U8, config.json makes it"},
+    {"float8 without factors", "../fp8/blocks", "1.mlp.up_proj.weight_scale_inv\"",
+     "1.mlp.up_proj.weight_scale_out\"", "is of F8_E4M3, but neither"},
+    {"float8 with factors of fewer rows", "../fp8/rows", "\"BF16\",\"shape\":[128,1]",
+     "\"BF16\",\"shape\":[1,128]", "one for each of 128 rows"},
+    {"float8 with other blocks", "../fp8/blocks", "\"F32\",\"shape\":[1,2]",
+     "\"F32\",\"shape\":[2,1]", "or [1, 2] for blocks of 128x128"},
+    {"float8 with factors of another type", "../fp8/blocks", "\"F32\",\"shape\":[1,2]",
+     "\"I32\",\"shape\":[1,2]", "is [1, 2] of I32, expected F32, F16 or BF16"},
+    {"float8 with NaN", "../fp8/blocks", "\355\353\243\361\140\304", "\177\353\243\361\140\304",
+     "up_proj.weight has NaN in row 2, column 5"},
     {"MXFP4 without exponents", "../golden/gpt_oss_mxfp4", "gate_up_proj_scales\"",
      "gate_up_proj_scalez\"", "gate_up_proj is missing"},
 };

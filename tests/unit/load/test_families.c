@@ -217,6 +217,7 @@ static void states_have_their_sizes(void **state)
     /* 3 of 128 + 2 * 2 * 16 channels, and 8 heads of 16 by 16; four layers */
     assert_int_equal(cdz_arch_state_floats(&a), 4 * (3 * 192 + 8 * 16 * 16));
     assert_true(a.recurrent.low == 0.5f && a.recurrent.high > 1e38f);
+    assert_true(cdz_arch_needs_whole_mask(&a));
     assert_false(cdz_arch_attends(&a));
     assert_int_equal(a.context, 0);
     a = read_well(LFM2(",\"full_attn_idxs\":[1]"), &arena);

@@ -21,41 +21,30 @@
 #include "template/chat.h"
 #include "token/tokenizer.h"
 
+#include "support/folder.h"
 #include "support/memory_meter.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-static char folder[64];
+static const char *folder;
 
 static int begin(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/cadenza-memory-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder = folder_make("memory");
+    return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    int status = -1;
-    const pid_t child = fork();
-    if (child == 0) {
-        execlp("rm", "rm", "-rf", folder, (char *)NULL);
-        _exit(127);
-    }
-    return waitpid(child, &status, 0) == child ? status : -1;
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
+    folder_remove();
+    return 0;
 }
 
 static void write_file(const char *name, const cdz_buf *text)
 {
-    FILE *f = fopen(path_of(name), "wb");
+    FILE *f = fopen(folder_path(name), "wb");
     assert_false(text->failed);
     assert_non_null(f);
     assert_int_equal(fwrite(text->data, 1, text->len, f), text->len);
@@ -330,7 +319,7 @@ static void texts_cost_what_they_may(void **state)
         write_file(texts[i].file, &text);
         cdz_buf_free(&text);
         char path[256];
-        snprintf(path, sizeof path, "%s", path_of(texts[i].file));
+        snprintf(path, sizeof path, "%s", folder_path(texts[i].file));
         n_over += measure(texts[i].name, path, texts[i].read);
         unlink(path);
     }
@@ -560,7 +549,7 @@ static void binary_files_cost_what_they_may(void **state)
         write_file(binaries[i].file, &bytes);
         cdz_buf_free(&bytes);
         char path[256];
-        snprintf(path, sizeof path, "%s", path_of(binaries[i].file));
+        snprintf(path, sizeof path, "%s", folder_path(binaries[i].file));
         n_over += measure(binaries[i].name, path, binaries[i].read);
         unlink(path);
     }

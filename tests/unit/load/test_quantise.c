@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "cadenza/cadenza.h"
 #include "convert/convert.h"
+#include "support/opened.h"
 
 static const char shipped[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char pair[] = CADENZA_TEST_DATA "/golden/t5_gated";
@@ -157,9 +158,9 @@ static void the_interface_takes_a_type(void **state)
     cdz_error err = {0};
     static const char ini[] = "[generation]\ndo_sample = no\nmax_new_tokens = 12\n";
     cdz_model_options how = {.size = sizeof how, .quantize = "Q4_k"};
-    must(cdz_open(NULL, &rt, &err), &err);
+    rt = opened_runtime(NULL);
     must(cdz_model_open(rt, shipped, &how, &model, &err), &err);
-    must(cdz_pipeline_parse(rt, ini, strlen(ini), "greedy.ini", &greedy, &err), &err);
+    greedy = opened_pipeline(rt, ini);
     const cdz_request request = {
         .size = sizeof request, .model = model, .pipeline = greedy, .prompt = "river (noun): a"};
     must(cdz_generate(rt, &request, &result, &err), &err);
@@ -245,7 +246,7 @@ static void passes_bring_panels(void **state)
     cdz_error err = {0};
     cdz_result *results[2];
     const cdz_model_options how = {.size = sizeof how, .quantize = "q4_0"};
-    must(cdz_open(NULL, &rt, &err), &err);
+    rt = opened_runtime(NULL);
     must(cdz_model_open(rt, shipped, &how, &model, &err), &err);
     const cdz_request request = {
         .size = sizeof request,
@@ -341,7 +342,7 @@ static void the_interface_takes_activations(void **state)
                  {"int4", CDZ_E_USAGE, false}};
     cdz_runtime *rt;
     cdz_error err = {0};
-    must(cdz_open(NULL, &rt, &err), &err);
+    rt = opened_runtime(NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cdz_model *model = NULL;
         const cdz_model_options how = {

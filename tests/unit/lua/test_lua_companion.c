@@ -16,6 +16,7 @@
 #include "base/write.h"
 #include "cadenza/cadenza.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
@@ -79,12 +80,11 @@ typedef struct fixture {
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
     make_builtin();
-    must(cdz_open(NULL, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
-    must(cdz_model_open(f->rt, draft, NULL, &f->draft, &err), &err);
+    f->rt = opened_runtime(NULL);
+    f->model = opened_model(f->rt, target);
+    f->draft = opened_model(f->rt, draft);
     *state = f;
     return 0;
 }

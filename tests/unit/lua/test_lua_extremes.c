@@ -10,6 +10,7 @@
 #include "cadenza/cadenza.h"
 #include "lua/decoder.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 /* --- what there is to call ------------------------------------------------------------------------------------------ */
 
@@ -141,7 +142,6 @@ static void log_line(void *user, cdz_log_level level, const char *plugin, const 
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
     write_script(f->path);
     const char *const plugins[] = {f->path};
@@ -152,13 +152,9 @@ static int open_all(void **state)
                                  .n_plugins = 1,
                                  .log = log_line,
                                  .log_user = f};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary", NULL, &f->model,
-                        &err),
-         &err);
-    must(cdz_model_open(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft", NULL,
-                        &f->draft, &err),
-         &err);
+    f->rt = opened_runtime(&options);
+    f->model = opened_model(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary");
+    f->draft = opened_model(f->rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft");
     *state = f;
     return 0;
 }
@@ -192,7 +188,7 @@ static void run_case(fixture *f, uint32_t number, const role *as)
              "[pipeline]\n%s = x\n[x]\nid = %s\nseed = %u\ntrace = %s\nbudget_ms = 100000\n"
              "[generation]\nmax_new_tokens = 4\n%snum_return_sequences = 1\n",
              as->key, as->id, number, f->shown ? "yes" : "no", as->decoding);
-    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "extremes.ini", &pipeline, &err), &err);
+    pipeline = opened_pipeline(f->rt, ini);
     const cdz_request request = {.size = sizeof request,
                                  .model = f->model,
                                  .assistant = number % 3 ? NULL : f->draft,

@@ -12,6 +12,7 @@
 #include "cadenza/cadenza.h"
 #include "support/folder.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 
@@ -23,10 +24,9 @@ typedef struct fixture {
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
-    must(cdz_open(NULL, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
+    f->rt = opened_runtime(NULL);
+    f->model = opened_model(f->rt, target);
     folder_make("request");
     *state = f;
     return 0;
@@ -53,7 +53,7 @@ static cdz_result *run(const fixture *f, const char *key, const char *script, co
     folder_write("script.lua", script, strlen(script));
     snprintf(ini, sizeof ini, "[pipeline]\n%s = lua:%s\n[generation]\nmax_new_tokens = 6\n%s", key,
              folder_path("script.lua"), more);
-    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "test.ini", &pipeline, &err), &err);
+    pipeline = opened_pipeline(f->rt, ini);
     const cdz_request request = {
         .size = sizeof request, .model = f->model, .pipeline = pipeline, .json = document};
     must(cdz_generate(f->rt, &request, &result, &err), &err);

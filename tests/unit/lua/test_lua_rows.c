@@ -12,31 +12,22 @@
 #include <cmocka.h>
 
 #include "cadenza/cadenza.h"
+#include "support/folder.h"
+#include "support/opened.h"
 
 #define MODEL CADENZA_SOURCE_DIR "/models/pocket-dictionary"
 
 static cdz_runtime *runtime;
 static cdz_model *model;
-static char folder[64];
-
-static void write_script(const char *name, const char *text)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_true(fputs(text, out) >= 0);
-    assert_int_equal(fclose(out), 0);
-}
 
 /* A request of two prompts through a pipeline; what it says, "" when it went well. */
 static void ask(const char *ini, const char *kwargs, char said[CDZ_ERROR_TEXT])
 {
-    char name[128], json[400];
+    char json[400];
     cdz_pipeline *pipeline = NULL;
     cdz_result *result = NULL;
     cdz_error err = {0};
-    snprintf(name, sizeof name, "%s/test.ini", folder);
+    const char *name = folder_path("test.ini");
     if (cdz_pipeline_parse(runtime, ini, strlen(ini), name, &pipeline, &err) != CDZ_OK)
         fail_msg("%s", err.text);
     snprintf(
@@ -58,7 +49,7 @@ static void run_body(const char *head, const char *body, const char *kwargs,
     char source[4096];
     snprintf(source, sizeof source, "return cadenza.strategy { %s run = function(ctx)\n%s\nend }",
              head, body);
-    write_script("rows.lua", source);
+    folder_write("rows.lua", source, strlen(source));
     /* A slow machine is no finding. */
     ask("[pipeline]\nstrategy = lua:rows.lua\n[lua:rows.lua]\nbudget_ms = 60000\n", kwargs, said);
 }
@@ -158,24 +149,20 @@ static void rows_are_counted_from_1(void **state)
 static int open_all(void **state)
 {
     static const cdz_options options = {.size = sizeof options, .n_threads = 1};
-    cdz_error err = {0};
     (void)state;
-    snprintf(folder, sizeof folder, "%s", "/tmp/cadenza-lua-rows-XXXXXX");
-    return mkdtemp(folder) && cdz_open(&options, &runtime, &err) == CDZ_OK &&
-                   cdz_model_open(runtime, MODEL, NULL, &model, &err) == CDZ_OK
-               ? 0
-               : -1;
+    folder_make("lua-rows");
+    runtime = opened_runtime(&options);
+    model = opened_model(runtime, MODEL);
+    return 0;
 }
 
 static int close_all(void **state)
 {
-    char path[128];
     (void)state;
     cdz_model_close(model);
     cdz_close(runtime);
-    snprintf(path, sizeof path, "%s/rows.lua", folder);
-    (void)unlink(path);
-    return rmdir(folder);
+    folder_remove();
+    return 0;
 }
 
 int main(void)

@@ -458,6 +458,41 @@ static void hidden(void **state)
     fd_free(d);
 }
 
+static void edits_of_hidden_states(void **state)
+{
+    fake_decoder *d = fd_new(2, 10);
+
+    (void)state;
+    fake_use(
+        d->f,
+        "return cadenza.strategy { run = function(ctx)\n"
+        "  local s, v = ctx:seq_new(), vec.new(3, 1)\n"
+        "  assert(s:steer { { layer = 1, vector = v, scale = 2, from = 3, to = 4 },\n"
+        "                   { layer = 0, place = 'mlp', op = 'scale', scale = 0 } } == s)\n"
+        "  ctx:seq_steer(ctx:seq_of_row(2), { { layer = 0, place = 'embedding', op = 'replace', vector = v } })\n"
+        "  s:steer {}\n"
+        "  for _, case in ipairs {\n"
+        "    { { { leyer = 1 } }, \"edit 1 has no field 'leyer'; did you mean 'layer'?\" },\n"
+        "    { { {} }, 'edit 1: layer must be an integer from 0' },\n"
+        "    { { { layer = 1.5 } }, 'edit 1: layer must be an integer from 0' },\n"
+        "    { { { layer = -1 } }, 'edit 1: layer must be an integer from 0' },\n"
+        "    { { { layer = 0, from = 0 } }, 'edit 1: from must be an integer from 1' },\n"
+        "    { { { layer = 0, to = math.maxinteger } }, 'edit 1: to must be an integer from 0' },\n"
+        "    { { { layer = 0 }, { layer = 0, op = 'ad' } }, \"edit 2: op 'ad' is none of\" },\n"
+        "    { { { layer = 0, scale = 'x' } }, 'edit 1: scale must be a number' },\n"
+        "    { { { layer = 0, vector = { 1 } } }, 'edit 1: vector must be a vec' },\n"
+        "    { { 7 }, 'edit 1 is a number, expected a table' },\n"
+        "    { 7, 'table expected, got number' } } do\n"
+        "    local good, why = pcall(s.steer, s, case[1])\n"
+        "    assert(not good and why:find(case[2], 1, true), why)\n"
+        "  end\n"
+        "end }");
+    if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
+    if (!strstr(d->diary, "steer(1 3 0 2 3 2 4) steer(0 2 2 0 0 0 0) steer(0 0 1 1 3 0 0) "))
+        fail_msg("%s", d->diary);
+    fd_free(d);
+}
+
 /* --- every verb of the header has a face in Lua --------------------------------------------------------------------------------- */
 
 static void every_verb_has_a_face(void **state)
@@ -499,6 +534,7 @@ int main(void)
         cmocka_unit_test(greedy),
         cmocka_unit_test(drafts),
         cmocka_unit_test(hidden),
+        cmocka_unit_test(edits_of_hidden_states),
         cmocka_unit_test(sampling),
         cmocka_unit_test(backtracking),
         cmocka_unit_test(sequences),

@@ -1,6 +1,5 @@
 /* test_loaders.c - loaders as plugins: who may open what, whose ending it is, and what happens to a loader's files when
  * they or it change. The loaders are tests/plugins/loaders/words.c, built several times; every case has a folder of its own. */
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,45 +15,32 @@
 #include "base/sha256.h"
 #include "cadenza/processor.h"
 #include "describe/descriptor.h"
+#include "support/folder.h"
 
 #define LOADERS CADENZA_BUILD_DIR "/tests/loaders/"
 
 /* --- a folder per case ------------------------------------------------------------------------------------ */
 
-static char home[64], paths[16][256];
+static const char *home;
 
 static int enter(void **state)
 {
     (void)state;
-    memcpy(home, "/tmp/cadenza-test-XXXXXX", sizeof "/tmp/cadenza-test-XXXXXX");
-    return mkdtemp(home) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *ftw)
-{
-    (void)s, (void)type, (void)ftw;
-    return remove(path);
+    home = folder_make("test");
+    return 0;
 }
 
 static int leave(void **state)
 {
     (void)state;
-    return nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* The path of name in the case's folder; sixteen are alive at a time. */
-static const char *at(const char *name)
-{
-    static unsigned next;
-    char *path = paths[next++ % 16];
-    snprintf(path, sizeof paths[0], "%s/%s", home, name);
-    return path;
+    folder_remove();
+    return 0;
 }
 
 static void make_folders(const char *name)
 {
     char path[256];
-    snprintf(path, sizeof path, "%s", at(name));
+    snprintf(path, sizeof path, "%s", folder_path(name));
     for (char *p = path + strlen(home) + 1; (p = strchr(p, '/')); *p++ = '/') {
         *p = '\0';
         mkdir(path, 0700);
@@ -66,7 +52,7 @@ static void write_bytes(const char *name, const void *bytes, size_t n)
 {
     char made[300], path[256];
     make_folders(name);
-    snprintf(path, sizeof path, "%s", at(name));
+    snprintf(path, sizeof path, "%s", folder_path(name));
     snprintf(made, sizeof made, "%s.new", path);
     FILE *f = fopen(made, "wb");
     assert_non_null(f);
@@ -109,7 +95,8 @@ static void add_pin_line(char *lock, size_t bytes, const char *folder, const cha
     size_t len = 0;
     cdz_error err = {0};
     snprintf(name, sizeof name, "%s/%s", folder, file);
-    if (cdz_file_read(at(name), 1u << 24, &text, &len, &err) != CDZ_OK) fail_msg("%s", err.text);
+    if (cdz_file_read(folder_path(name), 1u << 24, &text, &len, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
     cdz_sha256_hex(text, len, hex);
     free(text);
     const size_t used = strlen(lock);
@@ -134,9 +121,9 @@ static cdz_registry *open_registry(const char *const *named, uint32_t n, bool sa
     cdz_registry *r = NULL;
     cdz_error err = {0};
     make_folders("builtin/x");
-    snprintf(builtin, sizeof builtin, "%s", at("builtin"));
-    snprintf(found, sizeof found, "%s", at("found"));
-    snprintf(lock, sizeof lock, "%s", at("lock"));
+    snprintf(builtin, sizeof builtin, "%s", folder_path("builtin"));
+    snprintf(found, sizeof found, "%s", folder_path("found"));
+    snprintf(lock, sizeof lock, "%s", folder_path("lock"));
     const cdz_registry_options options = {
         .builtin_dir = builtin, .search_path = found, .locks = {lock, NULL}, .safe_mode = safe_mode};
     if (cdz_plugins_open(&options, named, n, &r, &err) != CDZ_OK) fail_msg("%s", err.text);
@@ -205,14 +192,16 @@ static void a_named_loader_opens_named_files(void **state)
                             "12345678901234567890123456789012345678901234567890");
     write_text("none.wrd", "x\n");
     cdz_registry *r = registry_with(LOADERS "words.so");
-    expect_score(r, at("a.word"), "org.example.a", 1.0f);
-    expect_score(r, at("x.words"), "x.example", 1.5f);
+    expect_score(r, folder_path("a.word"), "org.example.a", 1.0f);
+    expect_score(r, folder_path("x.words"), "x.example", 1.5f);
     expect_find(r, "org.example.a", CDZ_OK, "");
     expect_find(r, "org.example.words", CDZ_OK, "");
     expect_find(r, "org.cadenza.lua-loader", CDZ_OK, "");
-    expect_load(r, at("bad.word"), CDZ_E_INPUT, "bad.word:1: expected an id, found 0 bytes");
-    expect_load(r, at("huge.word"), CDZ_E_LIMIT, "huge.word: has 117 bytes, the limit is 100");
-    expect_load(r, at("none.wrd"), CDZ_E_INPUT, "none of .so, .word, .words, .lua");
+    expect_load(r, folder_path("bad.word"), CDZ_E_INPUT,
+                "bad.word:1: expected an id, found 0 bytes");
+    expect_load(r, folder_path("huge.word"), CDZ_E_LIMIT,
+                "huge.word: has 117 bytes, the limit is 100");
+    expect_load(r, folder_path("none.wrd"), CDZ_E_INPUT, "none of .so, .word, .words, .lua");
     assert_true(cdz_registry_takes(r, "words", 5) && cdz_registry_takes(r, "lua", 3));
     assert_false(cdz_registry_takes(r, "wor", 3));
     cdz_registry_free(r);
@@ -223,7 +212,7 @@ static void without_its_loader_a_file_is_nobodys(void **state)
     (void)state;
     write_text("a.word", "org.example.a\n");
     cdz_registry *r = open_registry(NULL, 0, false);
-    expect_load(r, at("a.word"), CDZ_E_INPUT,
+    expect_load(r, folder_path("a.word"), CDZ_E_INPUT,
                 "not a plugin file: its name ends in none of .so, .lua");
     cdz_registry_free(r);
 }
@@ -241,7 +230,7 @@ static void files_of_strange_loaders_are_native(void **state)
     cdz_registry *r = registry_with(LOADERS "words.so");
     expect_find(r, "a", CDZ_E_DENIED, "a.word: native code found in a directory is not loaded");
     expect_find(r, "org.example.b", CDZ_E_DENIED, "pack: native code found in a directory");
-    expect_load(r, at("model/c.word"), CDZ_E_DENIED,
+    expect_load(r, folder_path("model/c.word"), CDZ_E_DENIED,
                 "native code inside a model's folder is never loaded");
     cdz_registry_free(r);
 }
@@ -256,12 +245,12 @@ static void files_of_built_in_sandboxing_loaders_are_scripts(void **state)
     write_text("model/tokenizer.json", "{}");
     write_text("model/c.word", "org.example.c\n");
     cdz_registry *r = open_registry(NULL, 0, false);
-    expect_score(r, at("model/c.word"), "org.example.c", 1.0f);
+    expect_score(r, folder_path("model/c.word"), "org.example.c", 1.0f);
     expect_find(r, "org.example.a", CDZ_OK, "");
     cdz_registry_free(r);
     r = open_registry(NULL, 0, true);
     expect_find(r, "org.example.words", CDZ_OK, "");
-    expect_load(r, at("model/c.word"), CDZ_E_DENIED, "in safe mode");
+    expect_load(r, folder_path("model/c.word"), CDZ_E_DENIED, "in safe mode");
     cdz_registry_free(r);
 }
 
@@ -295,7 +284,7 @@ static void pinned_loaders_open_pinned_packages(void **state)
     r = open_registry(NULL, 0, false);
     expect_find(r, "org.example.b", CDZ_E_DENIED, "b.word: its sha256 is ");
     write_text("c.word", "org.example.c\n");
-    expect_score(r, at("c.word"), "org.example.c", 1.0f);
+    expect_score(r, folder_path("c.word"), "org.example.c", 1.0f);
     cdz_registry_free(r);
 }
 
@@ -313,7 +302,7 @@ static void an_ending_belongs_to_one(void **state)
                 "built-in loader org.cadenza.lua-loader (libcadenza)");
     expect_load(r, LOADERS "words_new.so", CDZ_OK, ""); /* shadowed: it was named later */
     write_text("a.word", "org.example.a\n");
-    expect_score(r, at("a.word"), "org.example.a", 1.0f);
+    expect_score(r, folder_path("a.word"), "org.example.a", 1.0f);
     cdz_registry_free(r);
 }
 
@@ -328,7 +317,8 @@ static void built_in_endings_are_taken(void **state)
     expect_refused(cdz_registry_load(r, LOADERS "words.so", 0, NULL, &err), &err, CDZ_E_DENIED,
                    "words.so: the loader org.example.words takes .word files, but they belong to "
                    "the built-in loader org.example.others (");
-    expect_load(r, at("builtin/others"), CDZ_OK, ""); /* naming it is no claim of another's */
+    expect_load(r, folder_path("builtin/others"), CDZ_OK,
+                ""); /* naming it is no claim of another's */
     cdz_registry_free(r);
 }
 
@@ -380,13 +370,13 @@ static void changed_files_and_changed_loaders(void **state)
     cdz_plugin_ref old = {0}, now = {0};
     copy_loader("words", "words.so");
     write_text("a.word", "org.example.a\n");
-    cdz_registry *r = registry_with(at("words.so"));
-    assert_int_equal(cdz_registry_load(r, at("a.word"), 0, &old, &err), CDZ_OK);
+    cdz_registry *r = registry_with(folder_path("words.so"));
+    assert_int_equal(cdz_registry_load(r, folder_path("a.word"), 0, &old, &err), CDZ_OK);
     assert_int_equal(cdz_registry_refresh(r, &err), CDZ_OK);
     assert_int_equal(cdz_registry_find(r, 0, "org.example.a", &now, &err), CDZ_OK);
     assert_ptr_equal(now.module, old.module); /* nothing changed */
     cdz_module_release(now.module);
-    assert_string_equal(cdz_module_file(old.module, 0), at("words.so"));
+    assert_string_equal(cdz_module_file(old.module, 0), folder_path("words.so"));
     assert_null(cdz_module_file(old.module, 1));
 
     write_text("a.word", "x.example\n");
@@ -413,13 +403,13 @@ static void a_failing_loader_leaves_the_old_one(void **state)
     cdz_plugin_ref now = {0};
     copy_loader("words", "words.so");
     write_text("a.word", "org.example.a\n");
-    cdz_registry *r = registry_with(at("words.so"));
-    expect_score(r, at("a.word"), "org.example.a", 1.0f);
+    cdz_registry *r = registry_with(folder_path("words.so"));
+    expect_score(r, folder_path("a.word"), "org.example.a", 1.0f);
     write_text("words.so", "no shared object");
     write_text("b.word", "org.example.b\n");
     assert_int_equal(cdz_registry_refresh(r, &err), CDZ_OK);
-    expect_score(r, at("a.word"), "org.example.a", 1.0f);
-    expect_score(r, at("b.word"), "org.example.b", 1.0f);
+    expect_score(r, folder_path("a.word"), "org.example.a", 1.0f);
+    expect_score(r, folder_path("b.word"), "org.example.b", 1.0f);
     assert_int_equal(cdz_registry_find(r, 0, "org.example.words", &now, &err), CDZ_OK);
     expect_refused(cdz_registry_check_newest(r, now.module, &err), &err, CDZ_E_PLUGIN, "words.so: ");
     cdz_module_release(now.module);
@@ -432,11 +422,11 @@ static void many_generations(void **state)
     cdz_error err = {0};
     copy_loader("words", "words.so");
     write_text("a.word", "org.example.a\n");
-    cdz_registry *r = registry_with(at("words.so"));
+    cdz_registry *r = registry_with(folder_path("words.so"));
     for (int i = 0; i < 50; i++) {
         copy_loader(i % 2 ? "words" : "words_new", "words.so");
         assert_int_equal(cdz_registry_refresh(r, &err), CDZ_OK);
-        expect_score(r, at("a.word"), "org.example.a", i % 2 ? 1.0f : 2.0f);
+        expect_score(r, folder_path("a.word"), "org.example.a", i % 2 ? 1.0f : 2.0f);
     }
     cdz_registry_free(r);
 }

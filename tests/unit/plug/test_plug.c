@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,41 +21,26 @@
 #include "cadenza/loader.h"
 #include "cadenza/processor.h"
 #include "params/params.h"
+#include "support/folder.h"
 
 #define ZOO CADENZA_BUILD_DIR "/tests/zoo/"
 
 /* --- a folder per case ------------------------------------------------------------------------------------ */
 
-static char home[64], paths[16][256];
+static const char *home;
 
 static int enter(void **state)
 {
     (void)state;
-    memcpy(home, "/tmp/cadenza-test-XXXXXX", sizeof "/tmp/cadenza-test-XXXXXX");
-    return mkdtemp(home) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *ftw)
-{
-    (void)s;
-    (void)type;
-    (void)ftw;
-    return remove(path);
+    home = folder_make("test");
+    return 0;
 }
 
 static int leave(void **state)
 {
     (void)state;
-    return nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* The path of name in the case's folder; sixteen are alive at a time. */
-static const char *at(const char *name)
-{
-    static unsigned next;
-    char *path = paths[next++ % 16];
-    snprintf(path, sizeof paths[0], "%s/%s", home, name);
-    return path;
+    folder_remove();
+    return 0;
 }
 
 static void write_file(const char *path, const void *data, size_t len)
@@ -84,7 +68,7 @@ static void copy_file(const char *from, const char *to)
 
 static const char *folder(const char *name)
 {
-    const char *path = at(name);
+    const char *path = folder_path(name);
     if (mkdir(path, 0755) != 0) assert_int_equal(errno, EEXIST);
     return path;
 }
@@ -208,7 +192,7 @@ static void cut_short_anywhere(void **state)
 {
     (void)state;
     bytes b = zoo_bytes(ZOO "good.so");
-    const char *path = at("cut.so");
+    const char *path = folder_path("cut.so");
     for (size_t len = 0; len < b.len; len += len < 1200 ? 61 : 1777) {
         cdz_registry *r = registry_of(home, NULL, false);
         cdz_plugin_ref ref = {0};
@@ -230,7 +214,7 @@ static void damaged_headers(void **state)
 {
     (void)state;
     bytes b = zoo_bytes(ZOO "good.so");
-    const char *path = at("odd.so");
+    const char *path = folder_path("odd.so");
     const struct {
         size_t offset;
         char value;
@@ -266,24 +250,28 @@ static void relative_library(void **state)
             changed++;
         }
     assert_true(changed > 0);
-    write_file(at("relative.so"), b.data, b.len);
+    write_file(folder_path("relative.so"), b.data, b.len);
     free(b.data);
-    expect_refusal("relative", at("relative.so"), CDZ_E_DENIED,
+    expect_refusal("relative", folder_path("relative.so"), CDZ_E_DENIED,
                    "needs the library 'li/m.so.6' by a relative path");
 }
 
 static void what_is_no_plugin_file(void **state)
 {
     (void)state;
-    write_text(at("text.so"), "hello, I am a shared object\n");
-    expect_refusal("text", at("text.so"), CDZ_E_PLUGIN, "does not begin with an ELF header");
-    write_text(at("empty.so"), "");
-    expect_refusal("empty", at("empty.so"), CDZ_E_PLUGIN, "does not begin with an ELF header");
-    expect_refusal("missing", at("missing.so"), CDZ_E_NOT_FOUND, "no such plugin file or folder");
-    write_text(at("notes.txt"), "x");
-    expect_refusal("other suffix", at("notes.txt"), CDZ_E_INPUT, "its name ends in none of .so");
-    assert_int_equal(mkfifo(at("pipe.so"), 0644), 0);
-    expect_refusal("fifo", at("pipe.so"), CDZ_E_INPUT, "not a regular file");
+    write_text(folder_path("text.so"), "hello, I am a shared object\n");
+    expect_refusal("text", folder_path("text.so"), CDZ_E_PLUGIN,
+                   "does not begin with an ELF header");
+    write_text(folder_path("empty.so"), "");
+    expect_refusal("empty", folder_path("empty.so"), CDZ_E_PLUGIN,
+                   "does not begin with an ELF header");
+    expect_refusal("missing", folder_path("missing.so"), CDZ_E_NOT_FOUND,
+                   "no such plugin file or folder");
+    write_text(folder_path("notes.txt"), "x");
+    expect_refusal("other suffix", folder_path("notes.txt"), CDZ_E_INPUT,
+                   "its name ends in none of .so");
+    assert_int_equal(mkfifo(folder_path("pipe.so"), 0644), 0);
+    expect_refusal("fifo", folder_path("pipe.so"), CDZ_E_INPUT, "not a regular file");
     expect_refusal("device", "/dev/null", CDZ_E_INPUT, "not a regular file");
     expect_refusal("plain folder", folder("plain"), CDZ_E_NOT_FOUND, "it has no plugin.ini");
 }
@@ -336,7 +324,7 @@ static void wrong_kind(void **state)
 static void generations(void **state)
 {
     (void)state;
-    const char *path = at("p.so"), *fresh = at("fresh.so");
+    const char *path = folder_path("p.so"), *fresh = folder_path("fresh.so");
     cdz_registry *r = registry_of(folder("none"), NULL, false);
     cdz_plugin_ref a, b, c;
     cdz_error err = {0};
@@ -498,13 +486,13 @@ static void consent_and_order(void **state)
     listing l = {0};
     cdz_plugin_ref ref;
     cdz_error err = {0};
-    copy_file(ZOO "good.so", at("builtin/good.so"));
-    write_text(at("builtin/both.note"), "org.example.both");
-    write_text(at("search/both.note"), "org.example.both");
-    write_text(at("search/mine.note"), "org.example.mine");
-    write_text(at("search/.hidden.note"), "org.example.hidden");
-    write_text(at("search/bad.note"), "No Good");
-    copy_file(ZOO "resident.so", at("search/resident.so"));
+    copy_file(ZOO "good.so", folder_path("builtin/good.so"));
+    write_text(folder_path("builtin/both.note"), "org.example.both");
+    write_text(folder_path("search/both.note"), "org.example.both");
+    write_text(folder_path("search/mine.note"), "org.example.mine");
+    write_text(folder_path("search/.hidden.note"), "org.example.hidden");
+    write_text(folder_path("search/bad.note"), "No Good");
+    copy_file(ZOO "resident.so", folder_path("search/resident.so"));
     snprintf(search_path, sizeof search_path, ":%s::/nonexistent/plugins", search);
 
     cdz_registry *r = registry_of(builtin, search_path, false);
@@ -539,15 +527,15 @@ static void late_loader_and_named_files(void **state)
     const char *builtin = folder("builtin");
     cdz_plugin_ref ref;
     cdz_error err = {0};
-    write_text(at("builtin/a.note"), "org.example.a");
-    write_text(at("mine.note"), "org.example.a");
+    write_text(folder_path("builtin/a.note"), "org.example.a");
+    write_text(folder_path("mine.note"), "org.example.a");
     cdz_registry *r = registry_of(builtin, NULL, false);
     assert_int_equal(cdz_registry_find(r, 0, "org.example.a", &ref, &err), CDZ_E_NOT_FOUND);
     assert_int_equal(cdz_registry_add_linked(r, &note_loader.base, &err), CDZ_OK);
     assert_int_equal(cdz_registry_find(r, 0, "org.example.a", &ref, &err), CDZ_OK);
     assert_string_equal(cdz_module_origin(ref.module), "built-in");
     cdz_module_release(ref.module);
-    assert_int_equal(cdz_registry_load(r, at("mine.note"), 0, NULL, &err), CDZ_OK);
+    assert_int_equal(cdz_registry_load(r, folder_path("mine.note"), 0, NULL, &err), CDZ_OK);
     assert_int_equal(cdz_registry_find(r, 0, "org.example.a", &ref, &err), CDZ_OK);
     assert_string_equal(cdz_module_origin(ref.module), "named by the user");
     cdz_module_release(ref.module);
@@ -561,8 +549,8 @@ static void safe_mode(void **state)
     const char *builtin = folder("builtin"), *search = folder("search");
     cdz_plugin_ref ref;
     cdz_error err = {0};
-    copy_file(ZOO "good.so", at("builtin/good.so"));
-    write_text(at("search/a.note"), "org.example.a");
+    copy_file(ZOO "good.so", folder_path("builtin/good.so"));
+    write_text(folder_path("search/a.note"), "org.example.a");
     cdz_registry *r = registry_of(builtin, search, true);
     assert_int_equal(cdz_registry_add_linked(r, &note_loader.base, &err), CDZ_OK);
     assert_int_equal(cdz_registry_load(r, ZOO "good.so", 0, &ref, &err), CDZ_E_DENIED);
@@ -580,7 +568,7 @@ static void directories_anyone_may_write_to(void **state)
     listing l = {0};
     cdz_plugin_ref ref;
     cdz_error err = {0};
-    write_text(at("open/a.note"), "org.example.a");
+    write_text(folder_path("open/a.note"), "org.example.a");
     assert_int_equal(chmod(open_dir, 0777), 0);
     cdz_registry *r = registry_of(builtin, open_dir, false);
     assert_int_equal(cdz_registry_add_linked(r, &note_loader.base, &err), CDZ_OK);
@@ -596,7 +584,7 @@ static void missing_builtins_are_told(void **state)
     (void)state;
     cdz_plugin_ref ref;
     cdz_error err = {0};
-    cdz_registry *r = registry_of(at("nowhere"), NULL, false);
+    cdz_registry *r = registry_of(folder_path("nowhere"), NULL, false);
     assert_int_equal(cdz_registry_find(r, CDZ_KIND_STRATEGY, "greedy", &ref, &err), CDZ_E_NOT_FOUND);
     expect_sentence("missing", &err, "the built-in plugins are not where they should be: ");
     expect_sentence("missing", &err, "nowhere");
@@ -713,11 +701,11 @@ static const struct {
 static void make_package(void)
 {
     folder("pack");
-    copy_file(ZOO "good.so", at("pack/good.so"));
-    copy_file(ZOO "good.so", at("outside.so"));
-    assert_int_equal(symlink("../outside.so", at("pack/link.so")), 0);
-    assert_int_equal(symlink("good.so", at("pack/inner.so")), 0);
-    assert_int_equal(mkfifo(at("pack/pipe.so"), 0644), 0);
+    copy_file(ZOO "good.so", folder_path("pack/good.so"));
+    copy_file(ZOO "good.so", folder_path("outside.so"));
+    assert_int_equal(symlink("../outside.so", folder_path("pack/link.so")), 0);
+    assert_int_equal(symlink("good.so", folder_path("pack/inner.so")), 0);
+    assert_int_equal(mkfifo(folder_path("pack/pipe.so"), 0644), 0);
 }
 
 static void expect_package(const char *name, cdz_status status, const char *sentence)
@@ -725,7 +713,7 @@ static void expect_package(const char *name, cdz_status status, const char *sent
     cdz_registry *r = registry_of(home, NULL, false);
     cdz_plugin_ref ref = {0};
     cdz_error err = {0};
-    cdz_status st = cdz_registry_load(r, at("pack"), 0, &ref, &err);
+    cdz_status st = cdz_registry_load(r, folder_path("pack"), 0, &ref, &err);
     if (st != status) fail_msg("%s: status %d, '%s'", name, (int)st, err.text);
     if (st == CDZ_OK)
         cdz_module_release(ref.module);
@@ -739,7 +727,7 @@ static void manifest_cases(void **state)
     (void)state;
     make_package();
     for (size_t i = 0; i < sizeof manifests / sizeof manifests[0]; i++) {
-        write_text(at("pack/plugin.ini"), manifests[i].ini);
+        write_text(folder_path("pack/plugin.ini"), manifests[i].ini);
         expect_package(manifests[i].name, manifests[i].status, manifests[i].sentence);
     }
 }
@@ -752,13 +740,13 @@ static void manifest_sizes(void **state)
     int n = snprintf(text, sizeof text, GOOD_INI "summary = ");
     memset(text + n, 'x', 300);
     text[n + 300] = '\0';
-    write_text(at("pack/plugin.ini"), text);
+    write_text(folder_path("pack/plugin.ini"), text);
     expect_package("a long line", CDZ_E_INPUT, "plugin.ini:6:");
     n = snprintf(text, sizeof text, GOOD_INI);
     memset(text + n, '\n', sizeof text - (size_t)n);
-    write_file(at("pack/plugin.ini"), text, sizeof text);
+    write_file(folder_path("pack/plugin.ini"), text, sizeof text);
     expect_package("70 KB", CDZ_E_LIMIT, "plugin.ini");
-    write_file(at("pack/plugin.ini"), "[plugin]\nid = a\0b\n", 18);
+    write_file(folder_path("pack/plugin.ini"), "[plugin]\nid = a\0b\n", 18);
     expect_package("NUL", CDZ_E_INPUT, "a control character");
 }
 
@@ -771,9 +759,9 @@ static void pinned_hash(void **state)
     cdz_sha256_hex(b.data, b.len, hex);
     free(b.data);
     snprintf(text, sizeof text, GOOD_INI "sha256 = %s\n", hex);
-    write_text(at("pack/plugin.ini"), text);
+    write_text(folder_path("pack/plugin.ini"), text);
     expect_package("the right hash", CDZ_OK, NULL);
-    copy_file(ZOO "good_second.so", at("pack/good.so"));
+    copy_file(ZOO "good_second.so", folder_path("pack/good.so"));
     expect_package("another file under a pinned hash", CDZ_E_DENIED, "its sha256 is ");
 }
 
@@ -789,15 +777,15 @@ static void packages_in_directories(void **state)
     folder("search/script");
     folder("search/other");
     folder("search/open");
-    copy_file(ZOO "good.so", at("search/native/good.so"));
-    write_text(at("search/native/plugin.ini"), GOOD_INI);
-    write_text(at("search/script/s.note"), "org.example.s");
-    write_text(at("search/script/plugin.ini"),
+    copy_file(ZOO "good.so", folder_path("search/native/good.so"));
+    write_text(folder_path("search/native/plugin.ini"), GOOD_INI);
+    write_text(folder_path("search/script/s.note"), "org.example.s");
+    write_text(folder_path("search/script/plugin.ini"),
                "[plugin]\nid = org.example.s\nversion = 1.0.0\nkind = processor\nentry = s.note\n");
-    write_text(at("search/other/readme"), "no package");
-    write_text(at("search/open/plugin.ini"), GOOD_INI);
-    assert_int_equal(chmod(at("search/open"), 0777), 0);
-    snprintf(search, sizeof search, "%s", at("search"));
+    write_text(folder_path("search/other/readme"), "no package");
+    write_text(folder_path("search/open/plugin.ini"), GOOD_INI);
+    assert_int_equal(chmod(folder_path("search/open"), 0777), 0);
+    snprintf(search, sizeof search, "%s", folder_path("search"));
 
     cdz_registry *r = registry_of(folder("none"), search, false);
     assert_int_equal(cdz_registry_add_linked(r, &note_loader.base, &err), CDZ_OK);
@@ -810,7 +798,7 @@ static void packages_in_directories(void **state)
     expect_line(&l, "native | - | path | ", "--plugin");
     expect_line(&l, "open | - | path | ", "anyone may write to this folder");
     expect_line(&l, "script | org.example.s | path | ", "");
-    assert_int_equal(cdz_registry_load(r, at("search/native"), 0, &ref, &err), CDZ_OK);
+    assert_int_equal(cdz_registry_load(r, folder_path("search/native"), 0, &ref, &err), CDZ_OK);
     cdz_module_release(ref.module);
     cdz_registry_free(r);
 }

@@ -1,15 +1,13 @@
 /* test_methods.c - the zoo's processors against values worked out elsewhere: tests/methods/vectors.json, which
  * make_vectors.py beside it writes. A row's generated tokens are accepted one by one before apply is asked, and apply is
  * asked twice: it may change nothing but the scores. */
+#include "support/documents.h"
 #include "support/fake.h"
 
 #include <dlfcn.h>
 #include <math.h>
 
 #include "base/json.h"
-
-static cdz_arena json_memory;
-static cdz_json vectors;
 
 /* --- values --------------------------------------------------------------------------------------------------- */
 
@@ -260,9 +258,10 @@ static void close_case(bench *b)
 
 static void the_recorded_values(void **state)
 {
-    const cdz_json *cases = need(&vectors, "cases");
-
     (void)state;
+    cdz_arena memory = {0};
+    const cdz_json *vectors = document_in(&memory, CADENZA_TEST_DATA "/methods/vectors.json");
+    const cdz_json *cases = need(vectors, "cases");
     for (uint32_t i = 0; i < cases->len; i++) {
         const cdz_json *c = &cases->items[i];
         bench b = {0};
@@ -275,26 +274,7 @@ static void the_recorded_values(void **state)
     }
     print_message("  %u cases\n", cases->len);
     assert_true(cases->len > 50);
-}
-
-/* --- files -------------------------------------------------------------------------------------------------------- */
-
-static int read_vectors(void **state)
-{
-    cdz_error err = {0};
-    (void)state;
-    if (cdz_json_read_file(CADENZA_TEST_DATA "/methods/vectors.json", 0, NULL, &json_memory,
-                           &vectors, &err) == CDZ_OK)
-        return 0;
-    print_error("%s\n", err.text);
-    return -1;
-}
-
-static int free_vectors(void **state)
-{
-    (void)state;
-    cdz_arena_free(&json_memory);
-    return 0;
+    cdz_arena_free(&memory);
 }
 
 int main(void)
@@ -303,5 +283,5 @@ int main(void)
         cmocka_unit_test(the_recorded_values),
     };
 
-    return cmocka_run_group_tests(tests, read_vectors, free_vectors);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

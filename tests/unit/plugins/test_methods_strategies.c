@@ -1,13 +1,11 @@
 /* test_methods_strategies.c - the zoo's decode loops against what make_strategy_vectors.py worked out: a model that is a
  * table, draws that are given. tests/methods/strategy_vectors.json holds both, the rows that come out and the results. */
+#include "support/documents.h"
 #include "support/fake_decoder.h"
 
 #include "base/json.h"
 
 enum { V = FAKE_VOCAB, MAX_RESULTS = 8 };
-
-static cdz_arena json_memory;
-static cdz_json vectors;
 
 typedef struct bench {
     fake_decoder *d;
@@ -261,9 +259,11 @@ static void check_result(const bench *b, const char *name, const char *key, cons
 
 static void the_recorded_answers(void **state)
 {
-    const cdz_json *cases = need(&vectors, "cases");
-
     (void)state;
+    cdz_arena memory = {0};
+    const cdz_json *vectors =
+        document_in(&memory, CADENZA_TEST_DATA "/methods/strategy_vectors.json");
+    const cdz_json *cases = need(vectors, "cases");
     for (uint32_t i = 0; i < cases->len; i++) {
         const cdz_json *c = &cases->items[i], *results = need(c, "results");
         bench *b = calloc(1, sizeof *b);
@@ -282,24 +282,7 @@ static void the_recorded_answers(void **state)
     }
     print_message("  %u cases\n", cases->len);
     assert_true(cases->len > 30);
-}
-
-static int read_vectors(void **state)
-{
-    cdz_error err = {0};
-    (void)state;
-    if (cdz_json_read_file(CADENZA_TEST_DATA "/methods/strategy_vectors.json", 0, NULL,
-                           &json_memory, &vectors, &err) == CDZ_OK)
-        return 0;
-    print_error("%s\n", err.text);
-    return -1;
-}
-
-static int free_vectors(void **state)
-{
-    (void)state;
-    cdz_arena_free(&json_memory);
-    return 0;
+    cdz_arena_free(&memory);
 }
 
 int main(void)
@@ -308,5 +291,5 @@ int main(void)
         cmocka_unit_test(the_recorded_answers),
     };
 
-    return cmocka_run_group_tests(tests, read_vectors, free_vectors);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

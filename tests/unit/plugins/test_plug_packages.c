@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "cadenza/cadenza.h"
+#include "support/opened.h"
 
 #define MODEL    CADENZA_SOURCE_DIR "/models/pocket-dictionary"
 #define PACKAGES CADENZA_BUILD_DIR "/lib/cadenza/"
@@ -22,12 +23,9 @@ static cdz_model *model;
 static int open_model(void **state)
 {
     (void)state;
-    cdz_error err = {0};
-    if (cdz_open(NULL, &runtime, &err) == CDZ_OK &&
-        cdz_model_open(runtime, MODEL, NULL, &model, &err) == CDZ_OK)
-        return 0;
-    print_error("%s\n", err.text);
-    return -1;
+    runtime = opened_runtime(NULL);
+    model = opened_model(runtime, MODEL);
+    return 0;
 }
 
 static int close_model(void **state)

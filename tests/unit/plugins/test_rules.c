@@ -14,6 +14,7 @@
 #include "cadenza/cadenza.h"
 #include "describe/descriptor.h"
 #include "params/params.h"
+#include "support/opened.h"
 
 #define MODEL  CADENZA_SOURCE_DIR "/models/pocket-dictionary"
 #define PROMPT "river (noun): a"
@@ -181,12 +182,9 @@ static cdz_model *model;
 static int open_model(void **state)
 {
     (void)state;
-    cdz_error err = {0};
-    if (cdz_open(NULL, &runtime, &err) == CDZ_OK &&
-        cdz_model_open(runtime, MODEL, NULL, &model, &err) == CDZ_OK)
-        return 0;
-    print_error("%s\n", err.text);
-    return -1;
+    runtime = opened_runtime(NULL);
+    model = opened_model(runtime, MODEL);
+    return 0;
 }
 
 static int close_model(void **state)

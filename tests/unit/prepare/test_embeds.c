@@ -12,7 +12,9 @@
 #include "api/api.h"
 #include "load/npy.h"
 #include "load/safetensors.h"
+#include "support/folder.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 #define FOLDER CADENZA_TEST_DATA "/golden/llama_gqa"
 #define KWARGS "\"kwargs\": {\"max_new_tokens\": 8, \"eos_token_id\": null}"
@@ -21,7 +23,7 @@ typedef struct fixture {
     cdz_runtime *rt;
     cdz_model *model;
     cdz_tensors weights;
-    char dir[64];
+    const char *dir;
 } fixture;
 
 static int open_all(void **state)
@@ -30,11 +32,10 @@ static int open_all(void **state)
     cdz_error err = {0};
     assert_non_null(f);
     const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_bytes = 4 << 20};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, FOLDER, NULL, &f->model, &err), &err);
+    f->rt = opened_runtime(&options);
+    f->model = opened_model(f->rt, FOLDER);
     must(cdz_tensors_open(FOLDER "/model.safetensors", &f->weights, &err), &err);
-    snprintf(f->dir, sizeof f->dir, "/tmp/cadenza-embeds-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
+    f->dir = folder_make("embeds");
     *state = f;
     return 0;
 }
@@ -42,10 +43,7 @@ static int open_all(void **state)
 static int close_all(void **state)
 {
     fixture *f = *state;
-    char path[128];
-    snprintf(path, sizeof path, "%s/x.npy", f->dir);
-    unlink(path);
-    rmdir(f->dir);
+    folder_remove();
     cdz_tensors_close(&f->weights);
     cdz_model_close(f->model);
     cdz_close(f->rt);
@@ -132,8 +130,7 @@ static void files_and_lists_are_read(void **state)
     fixture *f = *state;
     float *embeds = embed(f, 2);
     const uint32_t width = cdz_model_hidden_size(f->model);
-    char path[128];
-    snprintf(path, sizeof path, "%s/x.npy", f->dir);
+    const char *path = folder_path("x.npy");
     FILE *file = fopen(path, "wbe");
     assert_non_null(file);
     cdz_buf header = {0};
@@ -209,7 +206,7 @@ static void the_rest_is_refused(void **state)
 /* Headers that lie. */
 static void hostile_arrays_are_refused(void **state)
 {
-    fixture *f = *state;
+    (void)state;
     static const struct {
         const char *name, *header;
         unsigned len, data;
@@ -224,8 +221,7 @@ static void hostile_arrays_are_refused(void **state)
         {"no dictionary", "", 64, 4},
         {"a header past the end", "{'descr': '<f4'}", 60000, 0},
     };
-    char path[128];
-    snprintf(path, sizeof path, "%s/x.npy", f->dir);
+    const char *path = folder_path("x.npy");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FILE *file = fopen(path, "wbe");
         assert_non_null(file);

@@ -4,6 +4,7 @@
 #include "unit/processors/harness.h"
 
 #include "config/generation.h"
+#include "support/documents.h"
 
 /* --- names ---------------------------------------------------------------------------------------------------------- */
 
@@ -93,7 +94,7 @@ static void settle(const char *kind, const tally *tallies)
 /* --- values of a case ---------------------------------------------------------------------------------------------------- */
 
 static cdz_arena json_memory;
-static cdz_json vectors;
+static const cdz_json *vectors;
 
 static const char *text_of(const cdz_json *object, const char *key)
 {
@@ -402,7 +403,7 @@ static bool run_list(const cdz_json *c)
 
 static void replay(const char *kind, bool (*run)(const cdz_json *, int))
 {
-    const cdz_json *cases = cdz_json_get(&vectors, "cases");
+    const cdz_json *cases = cdz_json_get(vectors, "cases");
     tally tallies[MAX_NAMES] = {{0}};
 
     for (uint32_t i = 0; i < cases->len; i++) {
@@ -447,13 +448,9 @@ static void test_stopping_cases(void **state)
 
 static int read_vectors(void **state)
 {
-    cdz_error err = {0};
     (void)state;
-    if (cdz_json_read_file(CADENZA_TEST_DATA "/processors/processor_vectors.json", 0, NULL,
-                           &json_memory, &vectors, &err) == CDZ_OK)
-        return 0;
-    print_error("%s\n", err.text);
-    return -1;
+    vectors = document_in(&json_memory, CADENZA_TEST_DATA "/processors/processor_vectors.json");
+    return 0;
 }
 
 static int free_vectors(void **state)

@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "api/prompts.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 #define GOLDEN CADENZA_TEST_DATA "/golden/"
 
@@ -26,12 +27,11 @@ typedef struct world {
 static world open_world(const char *folder, const char *draft, const char *cache, uint64_t kv_bytes)
 {
     world w = {0};
-    cdz_error err = {0};
     const cdz_options options = {
         .size = sizeof options, .n_threads = 2, .kv_bytes = kv_bytes, .prefix_cache = cache};
-    must(cdz_open(&options, &w.rt, &err), &err);
-    must(cdz_model_open(w.rt, folder, NULL, &w.model, &err), &err);
-    if (draft) must(cdz_model_open(w.rt, draft, NULL, &w.draft, &err), &err);
+    w.rt = opened_runtime(&options);
+    w.model = opened_model(w.rt, folder);
+    if (draft) w.draft = opened_model(w.rt, draft);
     return w;
 }
 
@@ -197,7 +197,6 @@ static void test_families(void **state)
 {
     (void)state;
     char folder[512];
-    cdz_error err = {0};
     const wish first = {100, 100, 0, ways[0].kwargs, NULL, NULL, false, 0},
                next = {120, 70, 3, ways[1].kwargs, NULL, NULL, false, 0};
     world found = open_world(GOLDEN "llama_gqa", NULL, NULL, ROOM);
@@ -205,7 +204,7 @@ static void test_families(void **state)
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         snprintf(folder, sizeof folder, GOLDEN "%s", families[i]);
         world computed = open_world(folder, NULL, "off", ROOM);
-        must(cdz_model_open(found.rt, folder, NULL, &found.model, &err), &err);
+        found.model = opened_model(found.rt, folder);
         assert_int_equal(ask_both(&found, &computed, &first, families[i]), 0);
         if (ask_both(&found, &computed, &first, families[i]) != 96)
             fail_msg("%s: found nothing", families[i]);
@@ -223,17 +222,14 @@ static void test_kv_types(void **state)
     static const char *const types[] = {"f16", "bf16", "q8_0"};
     const wish w = {PROMPT, PROMPT, 0, ways[1].kwargs, NULL, NULL, false, 0};
     for (int i = 0; i < 3; i++) {
-        cdz_error err = {0};
         world at[2] = {0};
         for (int k = 0; k < 2; k++) {
             const cdz_options options = {.size = sizeof options,
                                          .n_threads = 2,
                                          .kv_cache = types[i],
                                          .prefix_cache = k ? "off" : "on"};
-            must(cdz_open(&options, &at[k].rt, &err), &err);
-            must(cdz_model_open(at[k].rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary", NULL,
-                                &at[k].model, &err),
-                 &err);
+            at[k].rt = opened_runtime(&options);
+            at[k].model = opened_model(at[k].rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary");
         }
         assert_int_equal(ask_both(&at[0], &at[1], &w, types[i]), 0);
         assert_int_equal(ask_both(&at[0], &at[1], &w, types[i]), 128);
@@ -550,8 +546,8 @@ static void test_kept_refused(void **state)
           off = open_world(GOLDEN "llama_gqa", NULL, "off", ROOM),
           recurrent = open_world(GOLDEN "mamba2", NULL, NULL, ROOM), half = {0};
     const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_cache = "f16"};
-    must(cdz_open(&options, &half.rt, &err), &err);
-    must(cdz_model_open(half.rt, GOLDEN "llama_gqa", NULL, &half.model, &err), &err);
+    half.rt = opened_runtime(&options);
+    half.model = opened_model(half.rt, GOLDEN "llama_gqa");
     cdz_result_free(run(&one, &w));
     assert_int_equal(save(&one, NULL, NULL, 0), 4);
     refused(&other, CDZ_E_NOT_FOUND, "is of another model");
@@ -584,7 +580,7 @@ static void test_kept_numbers(void **state)
             for (int i = 0; i < 2; i++) {
                 cdz_error err = {0};
                 const cdz_options options = {.size = sizeof options, .n_threads = 2};
-                must(cdz_open(&options, &both[i].rt, &err), &err);
+                both[i].rt = opened_runtime(&options);
                 must(cdz_model_open(both[i].rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary",
                                     &ways_to_open[at[i]], &both[i].model, &err),
                      &err);

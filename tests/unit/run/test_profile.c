@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -87,9 +88,9 @@ static cdz_profile_times run(size_t i, bool profile, double *took)
     const double start = cdz_now_s();
     const cdz_options options = {
         .size = sizeof options, .n_threads = 2, .kv_bytes = 4 << 20, .profile = profile};
-    must(cdz_open(&options, &rt, &err), &err);
+    rt = opened_runtime(&options);
     snprintf(path, sizeof path, "%s/golden/%s", CADENZA_TEST_DATA, cases[i].model);
-    must(cdz_model_open(rt, path, NULL, &model, &err), &err);
+    model = opened_model(rt, path);
     snprintf(json, sizeof json,
              "{\"prompt_ids\": [5, 9, 7], \"seed\": 1, \"kwargs\": {\"eos_token_id\": null, "
              "\"pad_token_id\": null, \"max_new_tokens\": 8, \"repetition_penalty\": 1.1, %s}}",

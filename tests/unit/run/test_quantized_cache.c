@@ -12,6 +12,7 @@
 
 #include "api/api.h"
 #include "support/must.h"
+#include "support/opened.h"
 
 enum { N_MODELS = 4, PROMPT = 210 };
 
@@ -34,14 +35,12 @@ typedef struct fixture {
 static int open_all(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
     assert_non_null(f);
     const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_bytes = 64 << 20};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    for (size_t i = 0; i < N_MODELS; i++)
-        must(cdz_model_open(f->rt, subjects[i].folder, NULL, &f->models[i], &err), &err);
-    must(cdz_model_open(f->rt, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &f->odd, &err), &err);
-    must(cdz_model_open(f->rt, CADENZA_TEST_DATA "/golden/t5_relu", NULL, &f->pair, &err), &err);
+    f->rt = opened_runtime(&options);
+    for (size_t i = 0; i < N_MODELS; i++) f->models[i] = opened_model(f->rt, subjects[i].folder);
+    f->odd = opened_model(f->rt, CADENZA_TEST_DATA "/golden/llama_gqa");
+    f->pair = opened_model(f->rt, CADENZA_TEST_DATA "/golden/t5_relu");
     *state = f;
     return 0;
 }
@@ -178,8 +177,8 @@ static void a_cache_of_halves_is_refused(void **state)
     cdz_result *result = NULL;
     cdz_error err = {0};
     const cdz_options options = {.size = sizeof options, .n_threads = 1, .kv_cache = "f16"};
-    must(cdz_open(&options, &f.rt, &err), &err);
-    must(cdz_model_open(f.rt, subjects[1].folder, NULL, &model, &err), &err);
+    f.rt = opened_runtime(&options);
+    model = opened_model(f.rt, subjects[1].folder);
     assert_int_equal(try_run(&f, model, 9, Q, &result, &err), CDZ_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "KV caches are in F16"));
     cdz_model_close(model);
@@ -359,8 +358,7 @@ static void going_back_changes_nothing(void **state)
         "[pipeline]\nstrategy = lua:" CADENZA_TEST_DATA "/whole/composition/goes_back.lua\n";
     const fixture *f = *state;
     cdz_error err = {0};
-    cdz_pipeline *pipeline = NULL;
-    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "back.ini", &pipeline, &err), &err);
+    cdz_pipeline *pipeline = opened_pipeline(f->rt, ini);
     for (size_t m = 0; m < N_MODELS; m++) {
         char *json = document(PROMPT, SMALL);
         const cdz_request request = {
@@ -461,8 +459,8 @@ static void it_takes_less_memory(void **state)
     cdz_result *result = NULL;
     cdz_error err = {0};
     const cdz_options options = {.size = sizeof options, .n_threads = 1, .kv_bytes = 256 << 10};
-    must(cdz_open(&options, &f.rt, &err), &err);
-    must(cdz_model_open(f.rt, subjects[3].folder, NULL, &model, &err), &err);
+    f.rt = opened_runtime(&options);
+    model = opened_model(f.rt, subjects[3].folder);
     uint32_t n = 256;
     while (try_run(&f, model, n, ", \"max_new_tokens\": 1", &result, &err) == CDZ_OK) {
         cdz_result_free(result);

@@ -7,11 +7,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/mutex.h"
 #include "run/pass/sequence.h"
+#include "support/child.h"
 
 static const cdz_kv_shape shape = {2, 1, 8, CDZ_F32, 0};
 
@@ -204,22 +203,6 @@ static void test_full_while_growing(void **state)
 
 /* --- promises of our own, which checked builds look at ----------------------------------------------------------- */
 
-/* The signal that ends a child which breaks one; 0: nothing did. */
-static int signal_of(void (*misdeed)(void))
-{
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        signal(SIGABRT, SIG_DFL);
-        if (!freopen("/dev/null", "w", stderr)) _exit(2);
-        misdeed();
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
 static void drop_twice(void)
 {
     store s = open_store(4);
@@ -251,6 +234,59 @@ static void hide_a_holder(void) /* a table that the census is not shown */
     cdz_kv_census_begin(s.pool);
     cdz_kv_census_account(&s.account);
     cdz_kv_census_end(s.pool);
+}
+
+/* --- and of the list of blocks that are found again --- */
+
+static const uint8_t no_salt[CDZ_PREFIX_SALT];
+static const int32_t some_ids[CDZ_KV_BLOCK] = {1, 2, 3};
+
+static void list_block(cdz_prefix_list *list, int32_t block, uint64_t before)
+{
+    cdz_prefix_add(list, block, &(cdz_prefix_key){no_salt, before, 0, some_ids});
+}
+
+static void list_one_twice(void)
+{
+    cdz_prefix_list *list = cdz_prefix_create(4);
+    list_block(list, 0, 0);
+    list_block(list, 1, 0);
+}
+
+static void list_behind_nothing(void) /* a block that no listing was before */
+{
+    cdz_prefix_list *list = cdz_prefix_create(4);
+    list_block(list, 0, 7);
+    cdz_prefix_check(list, 4);
+}
+
+static void list_a_fresh_one(void) /* that the pool has never handed out */
+{
+    cdz_prefix_list *list = cdz_prefix_create(4);
+    list_block(list, 3, 0);
+    cdz_prefix_check(list, 3);
+}
+
+static void take_what_rests(void)
+{
+    cdz_prefix_list *list = cdz_prefix_create(4);
+    list_block(list, 0, 0);
+    cdz_prefix_rest(list, 0);
+    cdz_prefix_remove(list, 0);
+}
+
+static void keep_a_list(void)
+{
+    cdz_prefix_list *list = cdz_prefix_create(8);
+    for (int32_t b = 0; b < 6; b++) list_block(list, b, b ? cdz_prefix_serial(list, b - 1) : 0);
+    for (int32_t b = 5; b > 1; b--) cdz_prefix_rest(list, b);
+    cdz_prefix_wake(list, 3);
+    cdz_prefix_rest_last(list, 3);
+    cdz_prefix_check(list, 6);
+    cdz_prefix_give(list);
+    cdz_prefix_remove(list, 1);
+    cdz_prefix_check(list, 6);
+    cdz_prefix_free(list);
 }
 
 static void compute_beyond(void)
@@ -317,6 +353,11 @@ static void test_broken_promises(void **state)
     skip();
 #endif
     assert_int_equal(signal_of(keep_them), 0);
+    assert_int_equal(signal_of(keep_a_list), 0);
+    assert_int_equal(signal_of(list_one_twice), SIGABRT);
+    assert_int_equal(signal_of(list_behind_nothing), SIGABRT);
+    assert_int_equal(signal_of(list_a_fresh_one), SIGABRT);
+    assert_int_equal(signal_of(take_what_rests), SIGABRT);
     assert_int_equal(signal_of(drop_twice), SIGABRT);
     assert_int_equal(signal_of(close_in_use), SIGABRT);
     assert_int_equal(signal_of(hide_a_holder), SIGABRT);

@@ -4,6 +4,7 @@
 #include "support/run_strategies.h"
 
 #include <locale.h>
+#include <stdatomic.h>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -319,6 +320,72 @@ static void test_memory_full(void **state)
     cdz_engine_stats stats;
     cdz_engine_get_stats(r.engine, &stats);
     assert_int_equal(stats.kv_blocks_used, 0);
+    rig_close(&r);
+}
+
+/* Wants more than there is, beside an older request and then alone; goes on without it until the third has begun. */
+static atomic_bool third_began;
+
+static cdz_status run_glutton(cdz_decoder *dec, const cdz_step *step)
+{
+    enum { FORKS = 40 };
+    static const int32_t token = 9;
+    cdz_seq *forks[FORKS];
+    cdz_scores rows;
+    CDZ_TRY(cdz_forward(dec, &rows));
+    for (int i = 0; i < FORKS; i++) {
+        CDZ_TRY(cdz_seq_fork(dec, cdz_seq_of_row(dec, 0), &forks[i]));
+        CDZ_TRY(cdz_seq_append(dec, forks[i], &token, 1));
+    }
+    CHECK(cdz_seq_forward(dec, forks, FORKS, CDZ_POSITIONS_LAST, &rows) == CDZ_E_LIMIT);
+    for (int i = 0; i < FORKS; i++) cdz_seq_free(dec, forks[i]);
+    for (int i = 0; i < 30 && !atomic_load(&third_began); i++) {
+        CDZ_TRY(cdz_append(dec, 0, token));
+        CDZ_TRY(cdz_forward(dec, &rows));
+    }
+    CHECK(atomic_load(&third_began));
+    return CDZ_OK;
+}
+STRATEGY(glutton, run_glutton, 0);
+
+static cdz_status run_latecomer(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_scores rows;
+    (void)step;
+    atomic_store(&third_began, true);
+    return cdz_forward(dec, &rows);
+}
+STRATEGY(latecomer, run_latecomer, 0);
+
+/* Whoever was refused blocks goes on, and others begin beside it. */
+static void test_refused_goes_on(void **state)
+{
+    (void)state;
+    enum { BLOCK = 3 * 2 * 2 * 12 * 32 * 4 };
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.kv_bytes = 24 * BLOCK, .max_running = 2});
+    hand_plan plans[3];
+    gate g;
+    answer second, last;
+    atomic_store(&third_began, false);
+    new_gated(&r, &plans[0], &g);
+    submit(&r, &g.a);
+    gate_await(&g);
+    plan_init(&plans[1], &glutton.base, NULL);
+    new_job(&r, &plans[1], prompt, NULL, 1, PROMPT, 40, &second);
+    submit(&r, &second);
+    plan_init(&plans[2], &latecomer.base, NULL);
+    new_job(&r, &plans[2], prompt, NULL, 1, PROMPT, 2, &last);
+    submit(&r, &last);
+    gate_open(&g);
+    await_well(&g.a);
+    await_well(&second);
+    await_well(&last);
+    cdz_engine_stats stats;
+    cdz_engine_get_stats(r.engine, &stats);
+    assert_int_equal(stats.preemptions, 1);
+    answer_free(&g.a);
+    answer_free(&second);
+    answer_free(&last);
     rig_close(&r);
 }
 
@@ -858,6 +925,7 @@ int main(void)
         cmocka_unit_test(test_free_cancels),
         cmocka_unit_test(test_never_fits),
         cmocka_unit_test(test_memory_full),
+        cmocka_unit_test(test_refused_goes_on),
         cmocka_unit_test(test_queue_full),
         cmocka_unit_test(test_bad_prompts),
         cmocka_unit_test(test_failing_plugins),

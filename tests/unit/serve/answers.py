@@ -97,6 +97,70 @@ got = completion({"prompt": P, "temperature": 0, "presence_penalty": 0.5, "frequ
 want = run("--pipeline", penalties, "-p", P, "-n", "16", "-s", "do_sample=no")
 check("tokens with penalties", ids_of(got) == want["ids"], (got, want["ids"]))
 
+
+def pipeline_of(name, text):
+    path = os.path.join(folder, name + ".run")
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+# --- samplers by llama-server's names are the processors and decode loops of here ---
+DRAWS = ["-n", "16", "--seed", "3", "-s", "do_sample=yes", "-s", "temperature=1.5"]
+for name, body, text in (
+        ("dry", {"dry_multiplier": 0.8, "dry_base": 2, "dry_allowed_length": 1, "dry_penalty_last_n": 20, "dry_sequence_breakers": ["\n"]},
+         "processors = dry\n[dry]\nmultiplier = 0.8\nbase = 2\nallowed_length = 1\nrange = 20\nsequence_breakers = [\"\\n\"]\n"),
+        ("xtc", {"xtc_probability": 0.9, "xtc_threshold": 0.02}, "processors = xtc\n[xtc]\nprobability = 0.9\nthreshold = 0.02\n"),
+        ("sigma", {"top_n_sigma": 0.5}, "processors = top_n_sigma\n[top_n_sigma]\ntop_n_sigma = 0.5\n"),
+        ("dynamic", {"dynatemp_range": 0.5, "dynatemp_exponent": 2},
+         "processors = dynamic_temperature\n[dynamic_temperature]\nlow = 1.0\nhigh = 2.0\nexponent = 2\n"),
+        ("newest", {"repeat_last_n": 4, "repeat_penalty": 1.7, "frequency_penalty": 0.5},
+         "processors = recent_penalties\n[recent_penalties]\nlast_n = 4\nrepetition = 1.7\nfrequency = 0.5\n"),
+        ("mirostat", {"mirostat": 1, "mirostat_tau": 2}, "strategy = mirostat\n[mirostat]\ntau = 2\n"),
+        ("mirostat2", {"mirostat": 2, "mirostat_tau": 2, "mirostat_eta": 0.3}, "strategy = mirostat_v2\n[mirostat_v2]\ntau = 2\neta = 0.3\n")):
+    got = completion({"prompt": P, "seed": 3, "temperature": 1.5, **body})["choices"][0]
+    want = run("--pipeline", pipeline_of(name, "[pipeline]\n" + text), "-p", P, *DRAWS)
+    check(f"tokens with {body}", ids_of(got) == want["ids"], (got, want["ids"]))
+off = {"dry_multiplier": 0, "dry_base": 3, "xtc_probability": 0, "mirostat": 0, "mirostat_tau": 5, "top_n_sigma": -1, "dynatemp_range": 0,
+       "repeat_last_n": 64, "repeat_penalty": 1, "t_max_predict_ms": -1, "id_slot": -1, "n_keep": 0, "min_keep": 0, "samplers": None}
+got = completion({"prompt": P, "temperature": 0, **off})["choices"][0]
+check("samplers that are off", ids_of(got) == wanted[0]["ids"], got)
+got = completion({"prompt": P, "temperature": 0, "repeat_last_n": -1, "repeat_penalty": 1.5})["choices"][0]
+check("penalties over all tokens", ids_of(got) == wanted[4]["ids"], got)
+
+# --- tokens: those that end an answer, those that it may not have, the only ones ---
+full = completion({"prompt": P, "temperature": 0})["choices"][0]
+for at in (0, 5):
+    stop = ids_of(full)[at]
+    before = s.post("/detokenize", {"tokens": ids_of(full)[:at]})[1]["prompt"]
+    after = s.post("/detokenize", {"tokens": ids_of(full)[:at + 1]})[1]["prompt"]
+    for more, text in (({}, before), ({"ignore_eos": True}, before), ({"logprobs": 1}, before), ({"include_stop_str_in_output": True}, after)):
+        body = {"prompt": P, "temperature": 0, "stop_token_ids": [stop, 7], **more}
+        answer = completion(body)
+        choice = answer["choices"][0]
+        check(f"stop_token_ids at {at} {more}", (choice["text"], choice["finish_reason"], choice["stop_reason"]) == (text, "stop", stop), choice)
+        check("the token itself is counted", ids_of(choice) == ids_of(full)[:at + 1] and answer["usage"]["completion_tokens"] == at + 1, answer)
+        events, _ = s.stream("/v1/completions", {**body, "stream": True})
+        check("and streamed", "".join(e["choices"][0]["text"] for e in events) == text and events[-1]["choices"][0]["stop_reason"] == stop, events)
+ended = completion({"prompt": P, "temperature": 0, "max_tokens": 60, "stop_token_ids": [7]})["choices"][0]
+plain = completion({"prompt": P, "temperature": 0, "max_tokens": 60})["choices"][0]
+check("the model's own end stays one", ids_of(ended) == ids_of(plain) and ended["stop_reason"] is None and ended["finish_reason"] == "stop", ended)
+got = completion({"prompt": P, "temperature": 0, "bad_words": ["stream", " water"]})["choices"][0]
+bad = [s.post("/tokenize", {"prompt": word, "add_special_tokens": False})[1]["tokens"] for word in ("stream", " stream", "water", " water")]
+want = run_request({"prompt": P, "kwargs": {"do_sample": False, "max_new_tokens": 16, "bad_words_ids": bad}})
+check("bad_words", ids_of(got) == want["ids"] and "stream" not in got["text"] and "stream" in full["text"], (got, want))
+some = ids_of(full)[:4] + [292]
+got = completion({"prompt": P, "temperature": 1, "seed": 2, "allowed_token_ids": some})["choices"][0]
+check("allowed_token_ids", len(ids_of(got)) == 16 and set(ids_of(got)) <= set(some), got)
+shown = completion({"prompt": P, "temperature": 0, "max_tokens": 60, "ignore_eos": True, "skip_special_tokens": False})["choices"][0]
+hidden = completion({"prompt": P, "temperature": 0, "max_tokens": 60, "ignore_eos": True})["choices"][0]
+check("special tokens are shown", shown["text"] == s.post("/detokenize", {"tokens": ids_of(shown)})[1]["prompt"] != hidden["text"], shown)
+events, _ = s.stream("/v1/completions", {"prompt": P, "temperature": 0, "max_tokens": 60, "ignore_eos": True, "skip_special_tokens": False,
+                                         "stream": True})
+check("and streamed", "".join(e["choices"][0]["text"] for e in events) == shown["text"], events)
+ended = completion({"prompt": P, "temperature": 0, "max_tokens": 60, "skip_special_tokens": False})["choices"][0]
+check("but for the one that ends an answer", ended["text"] == plain["text"], ended)
+
 # --- several prompts, several rows ---
 prompts = [P, "dog (noun):", "music is"]
 answer = completion({"prompt": prompts, "temperature": 0.9, "seed": 4, "n": 2, "max_tokens": 8})
@@ -250,7 +314,19 @@ refusals = [
     (C, {"prompt": "a", "guided_regex": "a", "cadenza": {"kwargs": {"regex": "b"}}}, "cadenza"),
     (C, {"prompt": "a", "guided_regex": "a", "cadenza": {"kwargs": {"choice": ["b"]}}}, None),
     (C, {"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
-    (C, {"prompt": "a", "mirostat": 2}, "mirostat"), (C, {"prompt": "a", "priority": 1}, "priority"),
+    (C, {"prompt": "a", "mirostat": 3}, "mirostat"), (C, {"prompt": "a", "mirostat": 1, "cadenza": {"strategy": "greedy"}}, "mirostat"),
+    (C, {"prompt": "a", "mirostat": 1, "cadenza": {"pipeline": "story"}}, "mirostat"),
+    (C, {"prompt": "a", "stop_token_ids": 5}, "stop_token_ids"), (C, {"prompt": "a", "stop_token_ids": ["a"]}, "stop_token_ids"),
+    (C, {"prompt": "a", "stop_token_ids": [1 << 30]}, "stop_token_ids"),
+    (C, {"prompt": "a", "stop_token_ids": [5], "cadenza": {"pipeline": "story"}}, "stop_token_ids"),
+    (C, {"prompt": "a", "bad_words": "a"}, "bad_words"), (C, {"prompt": "a", "bad_words": ["a", ""]}, "bad_words"),
+    (C, {"prompt": "a", "allowed_token_ids": []}, "allowed_token_ids"), (C, {"prompt": "a", "allowed_token_ids": [-1]}, "allowed_token_ids"),
+    (C, {"prompt": "a", "skip_special_tokens": "no"}, "skip_special_tokens"), (C, {"prompt": "a", "repeat_last_n": -2}, "repeat_last_n"),
+    (C, {"prompt": "a", "dry_multiplier": "much"}, "dry_multiplier"), (C, {"prompt": "a", "dry_multiplier": 1, "dry_base": 0.5}, "dry_base"),
+    (C, {"prompt": "a", "dry_multiplier": 1, "dry_sequence_breakers": [5]}, "dry_sequence_breakers"),
+    (C, {"prompt": "a", "xtc_probability": 2}, "xtc_probability"), (C, {"prompt": "a", "dynatemp_range": -1}, "dynatemp_range"),
+    (C, {"prompt": "a", "t_max_predict_ms": "soon"}, "t_max_predict_ms"), (C, {"prompt": "a", "min_keep": 2}, "min_keep"),
+    (C, {"prompt": "a", "use_beam_search": True}, "use_beam_search"), (C, {"prompt": "a", "n_keep": "all"}, "n_keep"), (C, {"prompt": "a", "priority": 1}, "priority"),
     (C, {"prompt": "a", "presence_penalty": 3}, "presence_penalty"), (C, {"prompt": "a", "seed": 1.5}, "seed"),
     (C, {"prompt": "a", "response_format": {"type": "xml"}}, "response_format"),
     (C, {"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"),
@@ -280,7 +356,7 @@ refusals = [
     (C, {"prompt": "a", "request_id": ""}, "request_id"), (C, {"prompt": "a", "request_id": "a\nb"}, "request_id"),
     (C, {"prompt": "a", "min_tokens": 9, "max_tokens": 4}, "min_tokens"), (C, {"prompt": "a", "min_tokens": -1}, "min_tokens"),
     (C, {"prompt": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
-    (C, {"prompt": "a", "logit_bias": {"05": 1}}, "logit_bias"), (C, {"prompt": "a", "top_n_sigma": 1}, "top_n_sigma"),
+    (C, {"prompt": "a", "logit_bias": {"05": 1}}, "logit_bias"), (C, {"prompt": "a", "top_n_sigma": "a"}, "top_n_sigma"),
     (C, {"prompt": "a", "stream": True, "stream_options": {"continuous_usage_stats": 1}}, "continuous_usage_stats"),
     (T, {**M, "echo": True}, "echo"), (T, {**M, "add_special_tokens": True}, "add_special_tokens"), (T, {**M, "user": {}}, "user"),
     (T, {**M, "reasoning_effort": 1}, "reasoning_effort"), ("/tokenize", {**M, "add_special_tokens": True}, "add_special_tokens"),

@@ -5,9 +5,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 
-from server import MODEL, PROGRAM, Server, check, done, parse, read_all
+from server import MODEL, PROGRAM, Server, check, done, parse, until, write_hold
 
 folder = tempfile.mkdtemp()
 
@@ -54,6 +53,7 @@ for text, sentence in [
 # --- two models by name, the second loaded with its first request, and let go when it is idle ---
 os.mkdir(os.path.join(folder, "pipelines"))
 write("pipelines/story.ini", "[generation]\ndo_sample = no\nmax_new_tokens = 4\n")
+write_hold(os.path.join(folder, "pipelines"))
 write("keys", "first\n")
 good = f"""[server]
 listen = 127.0.0.1:0
@@ -83,20 +83,18 @@ check("keys of the file", s.post("/v1/completions", ASK)[0] == 401)
 check("open metrics", s.ask("GET", "/metrics")[0] == 200)
 status, one = s.post("/v1/completions", ASK, key)
 check("the first model is the default", status == 200 and one["model"] == "one", one)
+held = s.hold("first", model="two") # it stays while somebody uses it
+check("the second is loaded", cards() == {"one": True, "two": True}, cards())
 status, two = s.post("/v1/completions", {**ASK, "model": "two"}, key)
-check("the second is loaded", status == 200 and two["model"] == "two", two)
+check("and answers", status == 200 and two["model"] == "two", two)
 check("both are the same model", one["choices"] == two["choices"], (one, two))
-check("it is there now", cards()["two"])
+held.close()
 status, answer = s.post("/v1/completions", {**ASK, "model": "three"}, key)
 check("another is 404", status == 404 and answer["error"]["code"] == "model_not_found", answer)
 check("its card", s.get("/v1/models/two", key)[1]["id"] == "two")
 status, tokens = s.post("/tokenize", {"prompt": "river", "model": "two"}, key)
 check("tokens of the second", status == 200 and tokens["count"] > 0, tokens)
-for _ in range(300):
-    if not cards()["two"]:
-        break
-    time.sleep(0.05)
-check("it is let go when idle", not cards()["two"])
+check("it is let go when idle", until(lambda: not cards()["two"]))
 status, again = s.post("/v1/completions", {**ASK, "model": "two"}, key)
 check("and comes back", status == 200 and again["choices"] == two["choices"], again)
 
@@ -105,12 +103,7 @@ check("and comes back", status == 200 and again["choices"] == two["choices"], ag
 def hang_up():
     n = len(s.lines)
     s.process.send_signal(signal.SIGHUP)
-    for _ in range(1200):
-        told = [line for line in s.lines[n:] if "read again" in line or "goes on serving" in line]
-        if told:
-            return told[0]
-        time.sleep(0.05)
-    return ""
+    return until(lambda: next((line for line in s.lines[n:] if "read again" in line or "goes on serving" in line), ""))
 
 
 write("keys", "second\n")
@@ -122,7 +115,7 @@ check("the old key is out", s.post("/v1/completions", ASK, key)[0] == 401)
 key = [("Authorization", "Bearer second")]
 check("the new one is in", s.post("/v1/completions", ASK, key)[0] == 200)
 check("a new model", s.post("/v1/completions", {**ASK, "model": "three"}, key)[0] == 200)
-check("a new pipeline", {p["id"] for p in s.get("/v1/pipelines", key)[1]["data"]} == {"story", "other"})
+check("a new pipeline", {p["id"] for p in s.get("/v1/pipelines", key)[1]["data"]} == {"story", "other", "hold"})
 origin = lambda name: s.ask("POST", "/v1/completions", ASK, [*key, ("Origin", name)])
 check("a new origin", origin("https://b.example")[1].get("access-control-allow-origin") == "https://b.example")
 check("the old origin", origin("https://a.example")[0] == 403)
@@ -165,30 +158,16 @@ s = Server("--config", path, model=None, port=None)
 key = []
 status, answer = s.post("/v1/completions", {**ASK, "model": "two"})
 check("a broken model is 503", status == 503 and "path" not in answer["error"]["message"], answer)
-for _ in range(100):
-    if any("model two: " in line for line in s.lines):
-        break
-    time.sleep(0.05)
-check("the log says why", any("model two: " in line for line in s.lines), s.lines)
+check("the log says why", s.has_said("model two: "), s.lines)
 check("another answers", s.post("/v1/completions", ASK)[0] == 200)
 s.stop()
 
 # --- prompts that wait are counted in tokens ---
-s = Server("--max-queue-tokens", "50", "--max-running", "1")
-LONG = {"prompt": "river " * 60, "max_tokens": 400, "temperature": 1.0, "cadenza": {"kwargs": {"min_new_tokens": 400}}}
-body = json.dumps(LONG).encode()
-held, full = [], None
-for _ in range(3): # one runs, two wait
-    c = s.connect()
-    c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    held.append(c)
-for _ in range(200):
-    if s.metrics()["num_prompt_tokens_waiting"] > 50:
-        break
-    time.sleep(0.02)
+s = Server("--max-queue-tokens", "50", "--max-running", "1", "--pipelines", os.path.join(folder, "pipelines"))
+held = [s.hold(), s.hold(prompt="river " * 60)] # the first runs, the second waits
+check("its tokens are counted", s.metrics()["num_prompt_tokens_waiting"] > 50, s.metrics())
 status, headers, text = s.ask("POST", "/v1/completions", ASK)
-full = (headers, text) if status == 429 else None
-check("too many tokens wait", full and "retry-after" in full[0] and b"tokens of prompts" in full[1], full)
+check("too many tokens wait", status == 429 and "retry-after" in headers and b"tokens of prompts" in text, (status, headers, text))
 for c in held:
     c.close()
 s.quiet()

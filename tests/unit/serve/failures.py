@@ -18,7 +18,7 @@ ASKED, REFUSED_AT, HELD, WRITTEN, FAILS_AT, HOW = range(6)
 RESET, LATER, ONE_BYTE = range(3)
 STRIDE = int(os.environ.get("CADENZA_SWEEP_STRIDE", "0"))
 
-from server import Server, Speaker, check, done, parse, read_all
+from server import PATIENCE, Server, Speaker, check, done, parse, read_all
 
 
 def get(i):
@@ -64,7 +64,7 @@ def request(method, path, body):
 
 def ask(data):
     """What came back, and whether it came to an end."""
-    with socket.create_connection(("127.0.0.1", s.port), timeout=20) as c:
+    with socket.create_connection(("127.0.0.1", s.port), timeout=PATIENCE) as c:
         try:
             c.sendall(data)
         except OSError:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 
-from server import Server, Speaker, check, done
+from server import PATIENCE, Server, Speaker, check, done
 
 # --- without a browser ---
 s = Server()
@@ -40,7 +40,7 @@ for host, origin, wanted in [("localhost:%d", "http://localhost:%d", 200), ("127
                    f"Content-Length: {len(body)}\r\n\r\n".encode() + body).split(b" ", 2)[1]
     check(f"Origin {origin} at {host}", int(status) == wanted, status)
 s.process.terminate()
-s.process.wait(60)
+s.process.wait(PATIENCE)
 
 # On an address that others reach a name may have been pointed here by anybody; an address in numbers, or a key, says enough.
 with tempfile.NamedTemporaryFile("w") as keys:
@@ -55,7 +55,7 @@ with tempfile.NamedTemporaryFile("w") as keys:
         check(f"its own page, {host} {options[:1]}", status == wanted, status)
         check("the page needs no key", s.ask("GET", "/")[0] == 200)
         s.process.terminate()
-        s.process.wait(60)
+        s.process.wait(PATIENCE)
 
 # --- in a browser ---
 chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -76,7 +76,7 @@ s = speaker.serve()
 with sync_playwright() as p:
     browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
     page = browser.new_page(viewport={"width": 1000, "height": 700})
-    page.set_default_timeout(60000)
+    page.set_default_timeout(1000 * PATIENCE)
     told = []
     page.on("console", lambda m: told.append(m.text))
     page.on("pageerror", lambda e: told.append(str(e)))
@@ -143,5 +143,5 @@ with sync_playwright() as p:
     check("the browser has nothing to complain of", [t for t in told if "400" not in t] == [], told)
     browser.close()
 s.process.terminate()
-s.process.wait(60)
+s.process.wait(PATIENCE)
 done()

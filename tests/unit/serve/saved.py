@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 
-from server import MODEL, PROGRAM, Server, check, done
+from server import MODEL, PATIENCE, PROGRAM, Server, check, done, until
 
 PROMPT = [i * i * 31 % 251 + 3 for i in range(150)]
 BODY = {"prompt": PROMPT, "temperature": 0, "max_tokens": 9, "logprobs": 3, "return_token_ids": True}
@@ -82,7 +82,7 @@ refuses(good, "other types of weights or activations", "--quantize", "q8_0")
 
 
 def fails(*options):
-    out = subprocess.run([PROGRAM, "serve", MODEL, "--port", "0", *options], capture_output=True, text=True, timeout=60)
+    out = subprocess.run([PROGRAM, "serve", MODEL, "--port", "0", *options], capture_output=True, text=True, timeout=PATIENCE)
     return out.returncode != 0 and out.stderr
 check("a folder that is not there", "its folder" in (fails("--kv-save", "/no/such/folder/file") or ""))
 check("a file as a folder", "is no folder" in (fails("--kv-folder", FILE) or ""))
@@ -99,8 +99,8 @@ s = Server("--kv-save", FILE, restore_signals=False, # Python ignores SIGXFSZ
            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
 ask(s, {**BODY, "cache_salt": "new"})
 s.process.send_signal(signal.SIGTERM)
-check("it ends with an error", s.process.wait(60) == 1)
-s.reader.join(10)
+check("it ends with an error", s.process.wait(PATIENCE) == 1)
+s.reader.join(PATIENCE)
 check("it says why", said(s, f"{FILE}: cannot be written: File too large"), s.lines)
 with open(FILE, "rb") as f:
     check("the old file stays", f.read() == good)
@@ -172,15 +172,9 @@ with open(INI, "w") as f:
     f.write(f"[server]\nlisten = 127.0.0.1:0\nkv_save = many.kv\n[model a]\npath = {MODEL}\nload = start\n[model b/c]\npath = {MODEL}\nidle = 1\n")
 s = Server("--config", INI, model=None)
 check("each computes", [ask(s, {**BODY, "model": m}) for m in ("a", "b/c", "a")] == [(0, wanted), (0, wanted), (128, wanted)])
-for _ in range(600):
-    if said(s, "model b/c: 5 blocks of its prefix cache are kept in") or said(s, "model b/c: 4 blocks of its prefix cache are kept in"):
-        break
-    time.sleep(0.05)
+until(lambda: said(s, "model b/c: 5 blocks of its prefix cache are kept in") or said(s, "model b/c: 4 blocks of its prefix cache are kept in"))
 check("it is kept before it goes", os.path.exists(MANY + ".b%2Fc"), os.listdir(FOLDER))
-for _ in range(600):
-    if not [m for m in s.get("/v1/models")[1]["data"] if m["id"] == "b/c"][0]["loaded"]:
-        break
-    time.sleep(0.05)
+until(lambda: not [m for m in s.get("/v1/models")[1]["data"] if m["id"] == "b/c"][0]["loaded"])
 check("and found when it comes back", ask(s, {**BODY, "model": "b/c"}) == (128, wanted), s.lines)
 s.stop()
 s = Server("--config", INI, model=None)
@@ -199,12 +193,12 @@ for turn in range(16):
     start = time.monotonic()
     s.process.send_signal(signal.SIGTERM)
     try:
-        s.process.wait(60 if turn % 4 == 0 else dice.uniform(0, 1.2) * takes)
+        s.process.wait(PATIENCE if turn % 4 == 0 else dice.uniform(0, 1.2) * takes)
         takes = time.monotonic() - start
     except subprocess.TimeoutExpired:
         s.process.kill()
         s.process.wait()
-    s.reader.join(10)
+    s.reader.join(PATIENCE)
     sizes.add(os.path.getsize(KILLED) if os.path.exists(KILLED) else 0)
 check("some were written", len(sizes) > 2, sizes)
 
@@ -222,9 +216,11 @@ def talk():
 threads = [threading.Thread(target=talk) for _ in range(3)]
 for t in threads:
     t.start()
-for i in range(20):
+i = 0
+while i < 20 or len(answers) <= 3: # until some have been answered beside it
     status, answer = call(s, "PUT", "/beside", {"prompt": [(j * 7 + i) % 241 + 3 for j in range(300)]})
     check("kept beside others", status == 200 and answer["blocks"] == 9, answer)
+    i += 1
 stop.set()
 for t in threads:
     t.join()

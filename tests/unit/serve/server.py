@@ -37,6 +37,15 @@ def start(words, **more):
 
 
 checks = 0
+PATIENCE = 600 # seconds in which whatever comes at all has come, however busy the machine is
+
+
+def until(true):
+    """Waits until a function gives something true, or for PATIENCE; what it gave last."""
+    end = time.monotonic() + PATIENCE
+    while not (found := true()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
 
 
 def check(what, good, found=""):
@@ -102,6 +111,32 @@ class Speaker:
         return Server("--pipelines", self.pipelines, *options, model=self.model)
 
 
+def write_hold(folder):
+    """The pipeline `hold` in a folder of pipelines: a request of it computes until its client goes away. Of 64 passes one keeps its
+    token, so that the request costs more and more, up to 256 of them."""
+    with open(os.path.join(folder, "hold.lua"), "w") as f:
+        f.write("""return cadenza.strategy { id = "test.hold", version = "1.0.0", one_row = true, rewinds = true,
+  run = function(ctx)
+    local n = 0
+    while true do
+      ctx:append((ctx:argmax(ctx:process(ctx:forward()), 1)))
+      n = n + 1
+      if n % 64 ~= 0 or n > 64 * 256 then ctx:rewind(1) end
+    end
+  end }
+""")
+    with open(os.path.join(folder, "hold.ini"), "w") as f:
+        f.write("[pipeline]\nstrategy = lua:hold.lua\n[generation]\ndo_sample = false\n")
+
+
+def post(body, key=None):
+    """The bytes of a request for a completion, alone on its connection."""
+    data = json.dumps(body).encode()
+    who = f"Authorization: Bearer {key}\r\n" if key else ""
+    return (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{who}"
+            f"Content-Length: {len(data)}\r\n\r\n").encode() + data
+
+
 class Server:
     def __init__(self, *options, model=MODEL, port="0", unix=None, **more):
         self.lines, self.deaf, self.unix = [], False, unix
@@ -133,10 +168,10 @@ class Server:
         """Nobody reads the log from here on."""
         self.deaf = True
         self.get("/health")
-        self.reader.join(60)
+        self.reader.join(PATIENCE)
         self.process.stderr.close()
 
-    def connect(self, timeout=60):
+    def connect(self, timeout=PATIENCE):
         if self.unix:
             s = socket.socket(socket.AF_UNIX)
             s.settimeout(timeout)
@@ -146,7 +181,7 @@ class Server:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
 
-    def raw(self, data, timeout=60):
+    def raw(self, data, timeout=PATIENCE):
         """All that comes back until the server closes."""
         with self.connect(timeout) as s:
             try:
@@ -155,7 +190,7 @@ class Server:
                 pass
             return read_all(s)
 
-    def ask(self, method, path, body=None, headers=(), timeout=300):
+    def ask(self, method, path, body=None, headers=(), timeout=PATIENCE):
         """(status, headers, body) of one request on its own connection."""
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -196,22 +231,37 @@ class Server:
             out[name] = out.get(name, 0) + value
         return out
 
+    def hold(self, key=None, **body):
+        """A connection whose request of `write_hold` runs, or waits for its turn, until it is closed. A pipeline of the caller's may
+        use that one."""
+        body = {"prompt": "a", "max_tokens": 400, "ignore_eos": True, "cadenza": {"pipeline": "hold"}, **body}
+        before = self.load()
+        c = self.connect()
+        c.sendall(post(body, key))
+        until(lambda: self.load() != before)
+        return c
+
+    def load(self):
+        """Requests that run or wait."""
+        m = self.metrics()
+        return m["num_requests_running"] + m["num_requests_waiting"]
+
     def quiet(self):
         """Waits until nothing runs; the last metrics."""
-        for _ in range(3000):
-            m = self.metrics()
-            if m["num_requests_running"] == 0 and m["num_requests_waiting"] == 0 and m["kv_blocks_used"] == 0:
-                return m
-            time.sleep(0.02)
-        return m
+        until(lambda: self.load() == 0 and self.metrics()["kv_blocks_used"] == 0)
+        return self.metrics()
+
+    def has_said(self, text):
+        """Whether the log has it, perhaps after a while; the line."""
+        return until(lambda: next((line for line in list(self.lines) if text in line), ""))
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(120)
-        self.reader.join(10)
+        status = self.process.wait(PATIENCE)
+        self.reader.join(PATIENCE)
         check("it ends with status 0", status == 0, status)
         check("no sanitizer speaks", not any("ERROR: " in line or "runtime error" in line or "ThreadSanitizer" in line for line in self.lines),
               "".join(self.lines)[-3000:])

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 
-from server import MODEL, PROGRAM, Server, check, done, start
+from server import MODEL, PATIENCE, PROGRAM, Server, check, done, start
 
 folder = tempfile.mkdtemp()
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -18,12 +18,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 def told(s, request_id):
     """The line that a request leaves; it comes when its answer has left."""
-    for _ in range(1000):
-        for line in list(s.lines):
-            if request_id in line:
-                return line
-        time.sleep(0.01)
-    return ""
+    return s.has_said(request_id)
 
 
 # --- a line a request ---
@@ -54,7 +49,7 @@ check("a later version's beginning is one", told(s, "later").endswith("tracepare
 s.ask("POST", "/v1/completions", {"prompt": "a", "cadenza": {"pipeline": "no\u0007such"}}, [("X-Request-Id", "third")])
 check("a name that is not there is not told", "such" not in told(s, "third"), s.lines)
 s.process.send_signal(signal.SIGTERM)
-check("it ends", s.process.wait(60) == 0)
+check("it ends", s.process.wait(PATIENCE) == 0)
 
 s = Server(*options, "--log-format", "json")
 s.ask("POST", "/v1/completions", {"prompt": "a secret bird", "max_tokens": 3}, [("X-Request-Id", "first"), ("traceparent", TRACE)])
@@ -64,8 +59,8 @@ told(s, '"nowhere"')
 s.process.send_signal(signal.SIGHUP)
 told(s, "read again")
 s.process.send_signal(signal.SIGTERM)
-s.process.wait(60)
-s.reader.join(60)
+s.process.wait(PATIENCE)
+s.reader.join(PATIENCE)
 read = []
 for line in s.lines:
     if "WARNING: ASan doesn't fully support makecontext" in line: # AddressSanitizer's own, once a process
@@ -87,7 +82,7 @@ ours, theirs = pty.openpty()
 p = start([PROGRAM, "serve", MODEL, "--port", "0"], stderr=theirs, stdout=subprocess.DEVNULL)
 os.close(theirs)
 seen, port = "", 0
-until = time.monotonic() + 60
+until = time.monotonic() + PATIENCE
 while time.monotonic() < until and "tokens/s" not in seen:
     seen += os.read(ours, 4096).decode()
 m = re.search(r":(\d+), with", seen)
@@ -114,13 +109,13 @@ def read_rest():
 
 
 threading.Thread(target=read_rest, daemon=True).start()
-check("it ends at a terminal too", p.wait(60) == 0)
+check("it ends at a terminal too", p.wait(PATIENCE) == 0)
 
 # --- a service manager: a socket that listens already, and what it hears ---
 path = os.path.join(folder, "notify")
 manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 manager.bind(path)
-manager.settimeout(60)
+manager.settimeout(PATIENCE)
 
 
 def handed(listener, n=1, **more):
@@ -158,8 +153,8 @@ check("that it reads its settings again", re.fullmatch(rb"RELOADING=1\nMONOTONIC
 check("and has", next_but_alive() == b"READY=1")
 s.process.send_signal(signal.SIGTERM)
 check("that it stops", next_but_alive() == b"STOPPING=1")
-check("it stops", s.process.wait(60) == 0)
-late = socket.create_connection(listener.getsockname(), timeout=10)
+check("it stops", s.process.wait(PATIENCE) == 0)
+late = socket.create_connection(listener.getsockname(), timeout=PATIENCE)
 check("the manager's socket still listens", late.fileno() >= 0)
 late.close()
 
@@ -170,7 +165,7 @@ files.listen()
 s = Server(preexec_fn=handed(files), unix=place)
 check("a socket file that was handed in", f" on unix:{place}," in "".join(s.lines) and s.get("/health")[0] == 200, s.lines)
 s.process.send_signal(signal.SIGTERM)
-check("it ends", s.process.wait(60) == 0)
+check("it ends", s.process.wait(PATIENCE) == 0)
 check("its file stays", os.path.exists(place))
 told_of_two = subprocess.run([PROGRAM], preexec_fn=handed(listener, n=2), capture_output=True, text=True)
 check("two sockets are refused", told_of_two.returncode == 2 and "expected one socket" in told_of_two.stderr, told_of_two.stderr)

@@ -3,9 +3,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
-from server import MODEL, PROGRAM, check, done
+from server import MODEL, PATIENCE, PROGRAM, check, done, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BODY = """
@@ -16,26 +15,22 @@ print(s.process.pid, flush=True)
 
 
 def is_gone(pid):
-    for _ in range(1000):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                if f.read().rpartition(")")[2].split()[0] == "Z":
-                    return True
-        except OSError:
-            return True
-        time.sleep(0.01)
-    return False
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 for name, ending, by in (("an exception", "raise ValueError('a test that is wrong')", None), ("a failed check", "import sys; sys.exit(1)", None),
-                         ("its end", "", None), ("a signal", "import time; time.sleep(600)", signal.SIGTERM)):
+                         ("its end", "", None), ("a signal", "import time; time.sleep(6000)", signal.SIGTERM)):
     test = subprocess.Popen([sys.executable, "-c", BODY + ending, PROGRAM, MODEL], cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                             text=True, env={**os.environ, "PYTHONPATH": HERE})
     pid = int(test.stdout.readline())
     if by:
         test.send_signal(by)
-    test.wait(60)
-    gone = is_gone(pid)
+    test.wait(PATIENCE)
+    gone = until(lambda: is_gone(pid))
     check(f"{name} ends the server", gone, pid)
     if not gone:
         os.kill(pid, signal.SIGKILL)

@@ -1,20 +1,16 @@
 """turns.py - whose turn it is, over HTTP: one request holds the engine until all others wait, and each says when it begins, by a
 script on the engine's thread."""
-import json
 import os
 import re
 import tempfile
 import threading
-import time
 
-from server import Server, check, done, parse
+from server import Server, check, done, parse, post, until, write_hold
 
 folder = tempfile.mkdtemp()
 keys = os.path.join(folder, "keys")
 with open(keys, "w") as f:
     f.write("first\nsecond\nthird\n")
-
-
 with open(os.path.join(folder, "tell.ini"), "w") as f:
     f.write("[pipeline]\nprocessors = lua:tell.lua\n[generation]\ndo_sample = false\n")
 with open(os.path.join(folder, "tell.lua"), "w") as f:
@@ -22,63 +18,37 @@ with open(os.path.join(folder, "tell.lua"), "w") as f:
   begin = function(ctx) print("begins " .. ctx.prompt_len) return {} end,
   apply = function(p, ids, row, ctx) end }
 """)
-
-
-def head_of(body, key):
-    data = json.dumps(body).encode()
-    who = f"Authorization: Bearer {key}\r\n" if key else ""
-    return (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{who}"
-            f"Content-Length: {len(data)}\r\n\r\n").encode() + data
-
-
-def read_events(held, n):
-    seen = 0
-    while seen < n:
-        seen += held.recv(1 << 16).count(b"data: ")
-
-
-def read_new_events(held, n):
-    """n more than have come by now."""
-    held.setblocking(False)
-    try:
-        while held.recv(1 << 16):
-            pass
-    except BlockingIOError:
-        pass
-    held.setblocking(True)
-    read_events(held, n)
+write_hold(folder)
 
 
 def order(server, guests, key=None):
     """Numbers of guests, (key, priority), from 1, in the order in which they begin: a guest's prompt is as long as its number."""
     status = []
-    held = server.connect()
-    held.sendall(head_of({"prompt": [9], "temperature": 0, "max_tokens": 400, "n": 16, "ignore_eos": True, "stream": True}, key))
-    read_events(held, 1)
+    held = server.hold(key)
 
     def ask(number, own, priority):
         body = {"prompt": [10] * number, "temperature": 0, "max_tokens": 3, "cadenza": {"pipeline": "tell"}}
         if priority is not None:
             body["priority"] = priority
-        status.append(parse(server.raw(head_of(body, own)))[0])
+        status.append(parse(server.raw(post(body, own)))[0])
 
     threads = []
     for i, (own, priority) in enumerate(guests): # one after the other, so that it is known who came first
         threads.append(threading.Thread(target=ask, args=(i + 1, own, priority)))
         threads[-1].start()
-        while server.metrics()["num_requests_waiting"] < i + 1:
-            time.sleep(0.01)
-    read_new_events(held, 160)
+        until(lambda: server.metrics()["num_requests_waiting"] > i)
+    passes = server.metrics()["iterations_total"] + 640 # the request that runs has ten tokens more than when they came
+    until(lambda: server.metrics()["iterations_total"] >= passes)
     held.close()
     for thread in threads:
         thread.join()
     check("all are answered", status == [200] * len(guests), status)
-    for _ in range(500): # the log is read by a thread of its own
-        begun = [int(m[1]) for line in server.lines if (m := re.search(r"begins (\d+)", line))]
-        if len(begun) == len(guests):
-            break
-        time.sleep(0.02)
-    return begun
+
+    def begun(): # the log is read by a thread of its own
+        return [int(m[1]) for line in list(server.lines) if (m := re.search(r"begins (\d+)", line))]
+
+    until(lambda: len(begun()) == len(guests))
+    return begun()
 
 
 pipelines = ("--max-running", "1", "--pipelines", folder)

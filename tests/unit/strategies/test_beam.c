@@ -4,6 +4,7 @@
 
 #include "cadenza/cadenza.h"
 #include "kernels.h"
+#include "support/opened.h"
 
 /* --- documents ---------------------------------------------------------------------------------------------------- */
 
@@ -38,10 +39,9 @@ static table table_open(const char *name)
 {
     table t = {0};
     char path[512];
-    cdz_error err = {0};
     snprintf(path, sizeof path, "%s/beam/%s", CADENZA_TEST_DATA, name);
-    must(cdz_open(NULL, &t.rt, &err), &err);
-    must(cdz_model_open(t.rt, path, NULL, &t.model, &err), &err);
+    t.rt = opened_runtime(NULL);
+    t.model = opened_model(t.rt, path);
     return t;
 }
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "support/documents.h"
 #include "template/template.h"
 
 enum { SHOWN = 20 };
@@ -181,14 +182,11 @@ static void matrix(void **state)
 {
     (void)state;
     cdz_arena arena = {0};
-    cdz_json root;
-    cdz_error err = {0};
     table t = {0};
-    if (cdz_json_read_file(CADENZA_TEST_DATA "/templates/matrix.json", 0, NULL, &arena, &root, &err))
-        fail_msg("%s", err.text);
-    t.values = cdz_json_get(&root, "values");
-    t.arguments = cdz_json_get(&root, "arguments");
-    const cdz_json *rows = cdz_json_get(&root, "rows");
+    const cdz_json *root = document_in(&arena, CADENZA_TEST_DATA "/templates/matrix.json");
+    t.values = cdz_json_get(root, "values");
+    t.arguments = cdz_json_get(root, "arguments");
+    const cdz_json *rows = cdz_json_get(root, "rows");
     for (uint32_t i = 0; i < rows->len; i++)
         if (!only || strstr(cdz_json_get(&rows->items[i], "form")->string, only))
             check_row(&t, &rows->items[i]);

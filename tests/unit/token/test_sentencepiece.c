@@ -14,20 +14,31 @@
 
 #define FOLDERS CADENZA_TEST_DATA "/tokenizers/sentencepiece_"
 
-static cdz_status convert(const void *bytes, size_t len, const char *config, cdz_error *err)
+static const cdz_json *parsed(cdz_arena *arena, cdz_json *root, const char *text)
+{
+    if (!text) return NULL;
+    assert_int_equal(cdz_json_parse(text, strlen(text), "config", NULL, arena, root, NULL), CDZ_OK);
+    return root;
+}
+
+static cdz_status convert_numbered(const void *bytes, size_t len, const char *config,
+                                   const char *numbers, cdz_error *err)
 {
     cdz_arena arena = {0};
-    cdz_json root;
+    cdz_json roots[2];
     cdz_buf out = {0};
-    if (config)
-        assert_int_equal(
-            cdz_json_parse(config, strlen(config), "config", NULL, &arena, &root, NULL), CDZ_OK);
     *err = (cdz_error){0};
-    const cdz_status status = cdz_tokenizer_json_of_sentencepiece(bytes, len, config ? &root : NULL,
-                                                                  "a.model", &out, err);
+    const cdz_status status = cdz_tokenizer_json_of_sentencepiece(
+        bytes, len, parsed(&arena, &roots[0], config), parsed(&arena, &roots[1], numbers),
+        "a.model", &out, err);
     cdz_buf_free(&out);
     cdz_arena_free(&arena);
     return status;
+}
+
+static cdz_status convert(const void *bytes, size_t len, const char *config, cdz_error *err)
+{
+    return convert_numbered(bytes, len, config, NULL, err);
 }
 
 static char *read_model(const char *name, size_t *len)
@@ -98,10 +109,43 @@ static void test_cuts(void **state)
     free(bytes);
 }
 
+/* vocab.json of MarianTokenizer. */
+static void test_numbers(void **state)
+{
+    static const struct {
+        const char *config, *numbers, *sentence;
+    } all[] = {{NULL, "[]", "is not an object of 1 to"},
+               {NULL, "{}", "is not an object of 1 to"},
+               {NULL, "{\"a\": 0, \"b\": 2}", "\"b\" must have a number of its own from 0 to 1"},
+               {NULL, "{\"a\": 0, \"b\": 0}", "\"b\" must have a number of its own"},
+               {NULL, "{\"a\": -1}", "\"a\" must have a number of its own"},
+               {NULL, "{\"a\": \"0\"}", "\"a\" must have a number of its own"},
+               {NULL, "{\"a\": 0}", "has no token for what is unknown"},
+               {"{\"tokenizer_class\": \"T5Tokenizer\"}", "{\"<unk>\": 0}",
+                "its tokens are numbered by vocab.json"},
+               {"{\"tokenizer_class\": \"MarianTokenizer\"}", NULL,
+                "MarianTokenizer reads source.spm and vocab.json"}};
+    size_t len;
+    (void)state;
+    char *unigram = read_model(FOLDERS "t5/spiece.model", &len);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        cdz_error err;
+        assert_int_not_equal(convert_numbered(unigram, len, all[i].config, all[i].numbers, &err),
+                             CDZ_OK);
+        if (!strstr(err.text, all[i].sentence))
+            fail_msg("'%s', expected '%s'", err.text, all[i].sentence);
+    }
+    cdz_error err;
+    assert_int_equal(convert_numbered(unigram, len, NULL, "{\"<unk>\": 1, \"</s>\": 0}", &err),
+                     CDZ_OK);
+    free(unigram);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "support/documents.h"
 #include "token/decoder.h"
 #include "token/normalizer.h"
 
@@ -152,13 +153,9 @@ static void check_config(const cdz_json *entry, read_fn read, check_fn check, co
 static void check_list(const char *key, read_fn read, check_fn check, size_t n_cases)
 {
     cdz_arena arena = {0};
-    cdz_json root;
-    cdz_error err = {0};
     counts n = {0};
-    if (cdz_json_read_file(CADENZA_TEST_DATA "/tokenizers/components.json", 0, NULL, &arena, &root,
-                           &err) != CDZ_OK)
-        fail_msg("%s", err.text);
-    const cdz_json *list = cdz_json_get(&root, key);
+    const cdz_json *root = document_in(&arena, CADENZA_TEST_DATA "/tokenizers/components.json");
+    const cdz_json *list = cdz_json_get(root, key);
     for (uint32_t i = 0; i < list->len; i++) check_config(&list->items[i], read, check, &n);
     print_message("%s: %zu cases, %zu differ; %zu patterns without an engine\n", key, n.n,
                   n.n_failed, n.n_no_engine);

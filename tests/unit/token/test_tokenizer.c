@@ -245,6 +245,28 @@ static void test_sentencepiece(void **state)
     check_folder("sentencepiece_t5", 399);
 }
 
+/* A pair of SentencePiece models, one of them for decoding alone, whose tokens vocab.json numbers. Written by Python's own
+ * tokenizer class, which knows no offsets. */
+static void test_marian(void **state)
+{
+    (void)state;
+    fixture f = {.name = "marian", .scratch = cdz_tokenizer_scratch_new()};
+    cdz_error err = {0};
+    if (cdz_tokenizer_open(CADENZA_TEST_DATA "/tokenizers/marian", &f.tok, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    read_json(&f.arena, f.name, "cases.json", &f.cases);
+    assert_int_equal(f.cases.len, 344);
+    for (uint32_t i = 0; i < f.cases.len; i++) {
+        const cdz_json *c = &f.cases.items[i];
+        check_encode(&f, c, i, CDZ_ENCODE_SPECIAL, "ids");
+        check_encode(&f, c, i, 0, "ids_no_special");
+        check_decode(&f, c, i, CDZ_DECODE_SKIP_SPECIAL, "decoded_skip_special");
+    }
+    const size_t n_failed = f.n_failed;
+    close_fixture(&f);
+    assert_int_equal(n_failed, 0);
+}
+
 static void test_bert(void **state)
 {
     (void)state;
@@ -264,8 +286,8 @@ int main(void)
         cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_deepseek),
         cmocka_unit_test(test_o200k),         cmocka_unit_test(test_llama2),
         cmocka_unit_test(test_phi3),          cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_bert),
-        cmocka_unit_test(test_wordlevel),
+        cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_marian),
+        cmocka_unit_test(test_bert),          cmocka_unit_test(test_wordlevel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

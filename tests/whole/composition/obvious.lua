@@ -1,7 +1,20 @@
 -- obvious.lua - decoding the slow, obvious way: every step feeds whole sequences to an empty cache, one at a time, and
 -- asks the processors as if for the first time. Greedy search, sampling, beam search and contrastive search for one prompt.
-local function scores_of(ctx, ids, normalise)
+-- The same edits of hidden states in scripts.lua, whose sequences are rows.
+local function edits(model)
+  local v = vec.new(model.width)
+  for i = 0, model.width - 1 do v[i] = ((i * 37) % 11 - 5) / 4 end
+  return { { layer = model.n_layers - 1, vector = v, from = 4 }, { layer = 0, place = "mlp", op = "scale", scale = 0.5 } }
+end
+
+local function new_seq(ctx)
   local seq = ctx:seq_new()
+  if ctx.params.steered then seq:steer(edits(ctx:facts())) end
+  return seq
+end
+
+local function scores_of(ctx, ids, normalise)
+  local seq = new_seq(ctx)
   seq:append(ids)
   local scores = ctx:seq_forward({ seq }, "last")
   if normalise then ctx:log_softmax(scores) end
@@ -84,7 +97,7 @@ end
 
 -- How much the last position of these ids is like the one among those before it that it is most like.
 local function likeness(ctx, ids)
-  local seq, last, most = ctx:seq_new(), nil, -1
+  local seq, last, most = new_seq(ctx), nil, -1
   seq:append(ids)
   ctx:keep_hidden("all", { ctx:facts().n_layers })
   ctx:seq_forward({ seq }, "last")
@@ -114,7 +127,8 @@ end
 
 return cadenza.strategy {
   id = "test.obvious", version = "1.0.0",
-  params = { width = { 0, 0, 16, "beams; 0: a row at a time", integer = true },
+  params = { steered = { false, "edits hidden states" },
+             width = { 0, 0, 16, "beams; 0: a row at a time", integer = true },
              alpha = { 0, 0, 1, "of contrastive search; 0: none" },
              tried = { 4, 1, 100, "candidates of contrastive search", integer = true } },
   run = function(ctx)

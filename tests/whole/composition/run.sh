@@ -21,7 +21,7 @@ cd "$work" || exit 1
 modes=(greedy sample beam beam_sample group constrained contrastive dola backtrack assisted assisted_lookup assisted_lua assisted_forced early_exit)
 foreign_modes=(assisted_uad)
 drawing=' sample beam_sample '
-processors=(none sparse stateless stateful guided synthid phased grammar)
+processors=(none sparse stateless stateful guided synthid phased grammar steered)
 stops=(length strings rule)
 # Two prompts of one length: river (noun): a | music (noun): a
 prompts=('[360,336,292,305,299,261]' '[1037,512,292,305,299,261]')
@@ -62,6 +62,7 @@ processor_keys() {
     assisted_uad/sparse) echo '|repetition_penalty = 3.0;no_repeat_ngram_size = 2;bad_words_ids = [[98], [349]]' ;;
     */sparse) echo '|repetition_penalty = 3.0;no_repeat_ngram_size = 2;bad_words_ids = [[845, 1535], [2447, 270], [856]]' ;;
     */stateless) echo 'processors = test.stateless|' ;;
+    */steered) if [ "$1" = fast ] || forgets "$1" "${2#hybrid_}"; then echo 'processors = test.steered|'; fi ;;
     */stateful) if forgets "$1" "${2#hybrid_}"; then echo 'processors = test.counting|'; else echo 'processors = test.stateful|'; fi ;;
     */phased) [ "$1" = slow ] && echo 'processors = test.phased|' ;;
     dola/guided) echo '|guidance_scale = -4.0' ;; # its candidates are few, and far apart
@@ -87,10 +88,13 @@ phase_keys() {
     esac
 }
 strategy_keys() {
-    case $1/$2 in
-    slow/beam) printf '[lua:obvious.lua]\nwidth = 3\n' ;;
-    slow/contrastive) printf '[lua:obvious.lua]\nalpha = 0.6\ntried = 4\n' ;;
+    [ "$1" = slow ] && ! forgets "$1" "$2" || return
+    echo '[lua:obvious.lua]'
+    case $2 in
+    beam) echo 'width = 3' ;;
+    contrastive) printf 'alpha = 0.6\ntried = 4\n' ;;
     esac
+    [ "$3" != steered ] || echo 'steered = true'
 }
 
 pipeline() { # fast or slow, mode, processor, stop: writes the ini and prints its name
@@ -104,7 +108,7 @@ pipeline() { # fast or slow, mode, processor, stop: writes the ini and prints it
                 if [ $section = pipeline ]; then echo "${keys%%|*}"; else tr ';' '\n' <<<"${keys#*|}"; fi
             done
         done
-        strategy_keys "$1" "${2#hybrid_}"
+        strategy_keys "$1" "${2#hybrid_}" "$3"
         phase_keys "$1" "$2" "$3"
     } >"$name"
     echo "$name"
@@ -144,7 +148,7 @@ answers() { # model, requests; out: a line of new ids per row, pads at the end d
 export PATH=$build/bin:$PATH
 for mode in "${modes[@]}"; do questions "" "$mode" "${prompts[@]}"; done
 for mode in "${foreign_modes[@]}"; do questions foreign_ "$mode" "${foreign_prompts[@]}"; done
-processors=(none sparse stateless stateful guided) stops=(length rule)
+processors=(none sparse stateless stateful guided steered) stops=(length rule)
 for mode in "${hybrid_modes[@]}"; do questions hybrid_ "hybrid_$mode" "${hybrid_prompts[@]}"; done
 for way in fast slow batch; do
     answers "$model" $way.jsonl >$way

@@ -38,7 +38,15 @@ local function phased(p, ids, row, ctx)
   row[p.mark] = 0.0
 end
 
+-- The same edits of hidden states in obvious.lua, whose sequences are new ones.
+local function edits(model)
+  local v = vec.new(model.width)
+  for i = 0, model.width - 1 do v[i] = ((i * 37) % 11 - 5) / 4 end
+  return { { layer = model.n_layers - 1, vector = v, from = 4 }, { layer = 0, place = "mlp", op = "scale", scale = 0.5 } }
+end
+
 return {
+  cadenza.processor { id = "test.steered", version = "1.0.0", steer = function(_, _, _, model) return edits(model) end },
   cadenza.processor { id = "test.stateless", version = "1.0.0", apply = stateless },
   cadenza.processor { id = "test.every_third", version = "1.0.0", apply = every_third },
   cadenza.processor {

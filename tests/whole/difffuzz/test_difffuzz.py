@@ -43,7 +43,7 @@ class Drawing(unittest.TestCase):
             self.assertIn(name, names)
         self.assertTrue(any("calls" in c for c in cases) and any("inputs_embeds" in c for c in cases))
         self.assertTrue(any(c.get("attention_mask") and 0 in c["attention_mask"][0] for c in cases))
-        families = {draw_model(random.Random(i))["family"] for i in range(400)}
+        families = {draw_model(random.Random(i))["family"] for i in range(1500)}
         self.assertEqual(families, set(FAMILIES))
 
     def test_cases_are_json_with_fresh_seeds_for_every_sampled_call(self) -> None:

@@ -33,6 +33,8 @@ mkdir "$HOME"
 if [ -z "${PKG_CONFIG_PATH:-}" ]; then
     mkdir "$work/pkgconfig"
     sed "s|^prefix=.*|prefix=$root/sdk|" "$build/pkgconfig/cadenza-sdk.pc" >"$work/pkgconfig/cadenza-sdk.pc"
+    sed "s|^prefix=.*|prefix=$root/sdk|; s|^libdir=.*|libdir=$build/lib|" "$build/pkgconfig/cadenza.pc" |
+        grep -v '^Requires' >"$work/pkgconfig/cadenza.pc"
     export PKG_CONFIG_PATH=$work/pkgconfig
 fi
 passed=0 failed=0 skipped=0

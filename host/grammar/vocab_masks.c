@@ -1,0 +1,469 @@
+/* vocab_masks.c - which tokens may come after a state.
+ *
+ * Three ways, by what a state is like. In a string any character leads on: masks by the number of characters that may come, and
+ * what lies behind them walked once for all. In a state of which most characters lead to such a one, its mask, corrected
+ * where the two states differ. In others the tries are walked, but for the parts whose characters all lead to one state. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar/grow.h"
+#include "grammar/vocab.h"
+
+enum {
+    CHARS = CDZ_VOCAB_CHARS,
+    WORTH_KEEPING = 600, /* nodes looked at for a mask that is kept */
+    MASKS_PER_SLAB = 16,
+    WORTH_ASKING = 12, /* tokens below a node, for a look at all of them at once */
+};
+
+/* Where a walk is among brothers, and the state before them. */
+typedef struct vocab_level {
+    uint32_t at, end, state, other; /* other: that of the state compared with */
+} vocab_level;
+
+typedef struct cdz_grammar_masks {
+    const cdz_grammar_vocab *vocab;
+    uint64_t **slabs; /* MASKS_PER_SLAB masks of n_words in each */
+    uint32_t *of;     /* by state: mask + 1 */
+    uint32_t of_cap, n, n_slabs, slabs_cap;
+    vocab_level *path; /* by depth */
+    uint64_t *scratch; /* the mask computed last */
+} cdz_grammar_masks;
+
+/* A mask that is being made. */
+typedef struct mask_work {
+    cdz_grammar_states *s;
+    const cdz_grammar_vocab *v;
+    vocab_level *path;
+    uint64_t *bits;
+    uint32_t n; /* nodes looked at */
+} mask_work;
+
+void cdz_grammar_masks_free(cdz_grammar_masks *m)
+{
+    if (!m) return;
+    for (uint32_t i = 0; i < m->n_slabs; i++) free(m->slabs[i]);
+    free(m->slabs);
+    free(m->of);
+    free(m->path);
+    free(m->scratch);
+    free(m);
+}
+
+uint64_t cdz_grammar_masks_bytes(const cdz_grammar_masks *m)
+{
+    if (!m) return 0;
+    return sizeof *m +
+           ((uint64_t)m->n_slabs * MASKS_PER_SLAB + 1) * m->vocab->n_words * sizeof *m->scratch +
+           (uint64_t)m->of_cap * sizeof *m->of;
+}
+
+/* --- walking ----------------------------------------------------------------------------------------------- */
+
+static void take_ids(const cdz_vocab_trie *t, uint32_t from, uint32_t past, uint64_t *bits)
+{
+    for (uint32_t k = from; k < past; k++) cdz_vocab_set(bits, t->ids[k]);
+}
+
+static void drop_ids(const cdz_vocab_trie *t, uint32_t from, uint32_t past, uint64_t *bits)
+{
+    for (uint32_t k = from; k < past; k++)
+        bits[t->ids[k] / 64] &= ~((uint64_t)1 << (t->ids[k] % 64));
+}
+
+/* The next brother that may come, whose state goes to *to; false: there is none. */
+static bool next_brother(cdz_grammar_states *s, const cdz_vocab_trie *t, vocab_level *l,
+                         uint32_t *to)
+{
+    const uint32_t *row = cdz_grammar_states_row(s, l->state);
+    for (; row && l->at < l->end; l->at++) {
+        *to = row[s->net->class_of[t->bytes[l->at]]];
+        if (!*to) continue;
+        if (*to != CDZ_STATE_UNKNOWN) return true;
+        *to = cdz_grammar_states_next(s, l->state, t->bytes[l->at]);
+        if (*to) return true;
+        row = cdz_grammar_states_row(s, l->state);
+    }
+    return false;
+}
+
+static bool is_free(cdz_grammar_states *s, uint32_t state)
+{
+    uint32_t to;
+    return cdz_grammar_states_way(s, state, CDZ_WAY_PLAIN, &to) && to == state;
+}
+
+/* How many characters of a kind may come, whichever they are, up to CHARS; false: it depends on which. */
+static bool count(cdz_grammar_states *s, uint32_t state, cdz_net_way way, uint32_t *n)
+{
+    uint32_t to;
+    for (*n = 0; *n < CHARS; ++*n) {
+        if (!cdz_grammar_states_way(s, state, way, &to)) return false;
+        if (!to) return true;
+        if (to == state) *n = CHARS - 1;
+        state = to;
+    }
+    return true;
+}
+
+/* Whether all tokens below a node may come because of the kinds of their characters. */
+static bool all_below(cdz_grammar_states *s, const cdz_vocab_node *node, uint32_t state, bool plain)
+{
+    uint32_t to, n;
+    if (!node->n_children) return false;
+    if (plain && is_free(s, state)) return true;
+    if (node->below == CDZ_N_WAYS || node->ids_past - node->ids < WORTH_ASKING) return false;
+    const cdz_net_way way = (cdz_net_way)node->below;
+    if (!cdz_grammar_states_way(s, state, way, &to) || !to) return false;
+    return to == state || (node->height <= CHARS && count(s, state, way, &n) && n >= node->height);
+}
+
+/* From some of the roots. */
+static void walk_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roots, bool plain)
+{
+    uint32_t to, depth = 0;
+    w->path[0] = roots;
+    for (;;) {
+        if (!next_brother(w->s, t, &w->path[depth], &to)) {
+            if (!depth--) return;
+            continue;
+        }
+        const cdz_vocab_node *node = &t->nodes[w->path[depth].at++];
+        w->n += 1 + node->n_children;
+        const bool all = all_below(w->s, node, to, plain);
+        take_ids(t, node->ids, all ? node->ids_past : node->ids + node->n_ids, w->bits);
+        if (!all && node->n_children)
+            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to, 0};
+    }
+}
+
+/* Marks the tokens that may come. plain: the trie holds plain tokens alone, so that in a state which every plain character leads
+ * back to all below a node may come. */
+static void walk(mask_work *w, const cdz_vocab_trie *t, uint32_t state, bool plain)
+{
+    const cdz_net *net = w->s->net;
+    const cdz_net_classes *known = t->n_roots ? cdz_grammar_states_takes(w->s, state) : NULL;
+    if (!known) return;
+    const cdz_net_classes takes = *known;
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint64_t left = takes.bits[i]; left; left &= left - 1) {
+            const uint32_t class = 64 * i + (uint32_t)__builtin_ctzll(left);
+            const uint32_t end = class + 1 < net->n_classes ? net->sample[class + 1] : 256u;
+            const vocab_level roots = {t->root_of[net->sample[class]], t->root_of[end], state, 0};
+            if (roots.at < roots.end) walk_roots(w, t, roots, plain);
+        }
+}
+
+/* --- any character ----------------------------------------------------------------------------------------- */
+
+/* The states that plain characters lead to one after the other. */
+typedef struct plain_chain {
+    uint32_t at[CHARS + 1];
+    uint32_t n; /* characters that may come; UINT32_MAX: any number */
+    bool known; /* n is: of more than CHARS it may not be */
+} plain_chain;
+
+/* false: where characters lead depends on which they are. */
+static bool follow_plain(cdz_grammar_states *s, uint32_t state, plain_chain *c)
+{
+    uint32_t to, k;
+    c->at[0] = state;
+    c->known = true;
+    for (k = 0; k < CHARS; k++) {
+        if (!cdz_grammar_states_way(s, c->at[k], CDZ_WAY_PLAIN, &to)) return false;
+        c->n = k;
+        if (!to) return true;
+        c->at[k + 1] = to;
+        if (to == c->at[k]) break;
+    }
+    c->n = UINT32_MAX;
+    for (; k < CHARS; k++) c->at[k + 1] = c->at[k]; /* round and round */
+    if (c->at[CHARS - 1] == c->at[CHARS]) return true;
+    if (!cdz_grammar_states_way(s, c->at[CHARS], CDZ_WAY_PLAIN, &to)) return false;
+    const uint32_t more = cdz_grammar_states_rounds(s, c->at[CHARS - 1], c->at[CHARS]);
+    c->known = more > 0;
+    c->n = more < UINT32_MAX - CHARS ? CHARS + more : UINT32_MAX;
+    return true;
+}
+
+/* Marks the tokens below a node of tails whose characters before are lo to hi in number, from the state behind that node. */
+static void take_tails(mask_work *w, const cdz_vocab_trie *t, uint32_t root, uint32_t state,
+                       uint32_t lo, uint32_t hi)
+{
+    uint32_t to = state, depth = 0;
+    const cdz_vocab_node *node = &t->nodes[root];
+    w->path[0] = (vocab_level){0, 0, 0, 0};
+    for (;;) {
+        w->n += 1 + node->n_children;
+        for (uint32_t k = node->ids; k < node->ids + node->n_ids; k++)
+            if (t->chars[k] >= lo && t->chars[k] <= hi) cdz_vocab_set(w->bits, t->ids[k]);
+        if (node->n_children)
+            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to, 0};
+        while (depth && !next_brother(w->s, t, &w->path[depth], &to)) depth--;
+        if (!depth) return;
+        node = &t->nodes[w->path[depth].at++];
+    }
+}
+
+/* Quotes lead to the same place from most states of a string: each place once, for the stretch of states before it. */
+static void take_quotes(mask_work *w, const plain_chain *c, uint32_t most)
+{
+    const cdz_vocab_trie *t = &w->v->tails.quotes;
+    for (uint32_t k = 0, last; t->n_ids && k <= most; k = last + 1) {
+        const uint32_t to = cdz_grammar_states_next(w->s, c->at[k], '"');
+        for (last = k; last < most; last++)
+            if (cdz_grammar_states_next(w->s, c->at[last + 1], '"') != to) break;
+        if (to) take_tails(w, t, 0, to, k, last); /* the one root is the quote */
+    }
+}
+
+static void take_others(mask_work *w, const plain_chain *c, uint32_t most)
+{
+    if (c->at[0] == c->at[CHARS] && most == CHARS) {
+        walk(w, &w->v->tails.others, c->at[0], false);
+        return;
+    }
+    for (uint32_t k = 0; k <= most; k++) walk(w, &w->v->tails.after[k], c->at[k], false);
+}
+
+static void take_longs(mask_work *w, const plain_chain *c)
+{
+    const cdz_vocab_tails *tails = &w->v->tails;
+    if (!c->known) walk(w, &tails->longs, c->at[0], true);
+    for (uint32_t i = 0; c->known && c->n > CHARS && i < tails->longs.n_ids; i++)
+        if (tails->long_chars[i] <= c->n) cdz_vocab_set(w->bits, tails->longs.ids[i]);
+}
+
+static bool take_string(mask_work *w, uint32_t state)
+{
+    plain_chain c;
+    if (!follow_plain(w->s, state, &c)) return false;
+    const uint32_t most = c.n < CHARS ? c.n : CHARS;
+    memcpy(w->bits, w->v->masks[CDZ_PART_PLAIN] + (size_t)most * w->v->n_words,
+           w->v->n_words * sizeof *w->bits);
+    take_longs(w, &c);
+    take_quotes(w, &c, most);
+    take_others(w, &c, most);
+    walk(w, &w->v->tails.odd, state, false);
+    return true;
+}
+
+/* --- almost any character ---------------------------------------------------------------------------------- */
+
+/* A state that most characters lead to, and then all; 0: there is none. */
+static uint32_t like_which(cdz_grammar_states *s, uint32_t state)
+{
+    static const uint8_t probes[] = {'e', 'Q', '~', '0', '.', '_', 'x', '%'};
+    enum { N_PROBES = sizeof probes };
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t to = cdz_grammar_states_next(s, state, probes[i]);
+        uint32_t n = 0;
+        if (!to || to == state || !is_free(s, to)) continue;
+        for (uint32_t k = 0; k < N_PROBES; k++)
+            n += cdz_grammar_states_next(s, state, probes[k]) == to;
+        if (n > N_PROBES / 2) return to;
+    }
+    return 0;
+}
+
+/* Corrects the bits of tokens that lead a state elsewhere than the one whose mask they are. */
+static void correct(mask_work *w, const cdz_vocab_trie *t, uint32_t state, uint32_t other)
+{
+    uint32_t depth = 0;
+    w->path[0] = (vocab_level){0, t->n_roots, state, other};
+    for (;;) {
+        vocab_level *l = &w->path[depth];
+        if (l->at == l->end) {
+            if (!depth--) return;
+            continue;
+        }
+        const uint8_t byte = t->bytes[l->at];
+        const cdz_vocab_node *node = &t->nodes[l->at++];
+        const uint32_t to = cdz_grammar_states_next(w->s, l->state, byte);
+        const uint32_t its = cdz_grammar_states_next(w->s, l->other, byte);
+        if (to == its) continue;
+        w->n += 1 + node->n_children;
+        if (!to) {
+            drop_ids(t, node->ids, node->ids_past, w->bits);
+            continue;
+        }
+        take_ids(t, node->ids, node->ids + node->n_ids, w->bits);
+        if (node->n_children)
+            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to, its};
+    }
+}
+
+static bool take_alike(mask_work *w, uint32_t state)
+{
+    const uint32_t other = like_which(w->s, state);
+    if (!other || !take_string(w, other)) return false;
+    const uint32_t spaced = cdz_grammar_states_next(w->s, state, ' ');
+    const uint32_t its = cdz_grammar_states_next(w->s, other, ' ');
+    for (int p = 0; p < CDZ_N_PARTS; p++) {
+        const bool behind = p >= CDZ_PART_SPACED && p < CDZ_PART_BLANK;
+        if (!behind)
+            correct(w, &w->v->tries[p], state, other);
+        else if (spaced != its)
+            correct(w, &w->v->tries[p], spaced, its);
+    }
+    return true;
+}
+
+/* --- some characters --------------------------------------------------------------------------------------- */
+
+/* Whitespace leads to one state that it leads back to, or to none. */
+static bool blank_is_free(cdz_grammar_states *s, uint32_t state)
+{
+    static const uint8_t bytes[] = {' ', '\t', '\n', '\r'};
+    const uint32_t to = cdz_grammar_states_next(s, state, ' ');
+    for (size_t i = 0; i < sizeof bytes; i++)
+        if (cdz_grammar_states_next(s, state, bytes[i]) != to ||
+            cdz_grammar_states_next(s, to, bytes[i]) != to)
+            return false;
+    return true;
+}
+
+static void take_blank(mask_work *w, uint32_t state)
+{
+    const cdz_vocab_trie *blank = &w->v->tries[CDZ_PART_BLANK];
+    if (!blank_is_free(w->s, state))
+        walk(w, blank, state, false);
+    else if (cdz_grammar_states_next(w->s, state, ' '))
+        take_ids(blank, 0, blank->n_ids, w->bits);
+}
+
+/* The tokens of a part, and of those in it, that have at most n characters. */
+static void take_mask(mask_work *w, uint32_t part, uint32_t n)
+{
+    const uint64_t *mask = w->v->masks[part] + (size_t)n * w->v->n_words;
+    for (uint32_t i = 0; n && i < w->v->n_words; i++) w->bits[i] |= mask[i];
+    w->n += n ? WORTH_KEEPING : 0;
+}
+
+/* The parts of a row of kinds, which `first` is the widest of, after a state: those up to the first whose characters all lead
+ * one way are walked, that one and those in it come from its masks. */
+static void take_kinds(mask_work *w, uint32_t state, uint32_t first)
+{
+    uint32_t n;
+    for (uint32_t way = CDZ_WAY_SOLID; state && way < CDZ_N_WAYS; way++) {
+        const uint32_t part = first + way - CDZ_WAY_SOLID;
+        if (!count(w->s, state, (cdz_net_way)way, &n)) {
+            walk(w, &w->v->tries[part], state, true);
+            continue;
+        }
+        take_mask(w, part, n);
+        return;
+    }
+}
+
+/* Letters lead one way, and not all that a wider kind has: tokens that begin with letters are walked from where those end. */
+static bool take_letters(mask_work *w, uint32_t state)
+{
+    const cdz_vocab_letters *letters = &w->v->letters;
+    uint32_t n, to, at = state;
+    if (!cdz_grammar_states_way(w->s, state, CDZ_WAY_LETTERS, &to) || !to ||
+        cdz_grammar_states_way(w->s, state, CDZ_WAY_WORD, &to) ||
+        !count(w->s, state, CDZ_WAY_LETTERS, &n))
+        return false;
+    take_mask(w, CDZ_PART_LETTERS, n);
+    for (uint32_t k = 0; k <= n; k++) {
+        walk(w, &letters->after[k], at, false);
+        if (k < n) (void)cdz_grammar_states_way(w->s, at, CDZ_WAY_LETTERS, &at);
+    }
+    walk(w, &letters->odd, state, false);
+    return true;
+}
+
+static void take_some(mask_work *w, uint32_t state)
+{
+    memset(w->bits, 0, w->v->n_words * sizeof *w->bits);
+    if (!take_letters(w, state)) {
+        take_kinds(w, state, CDZ_PART_SOLID);
+        walk(w, &w->v->tries[CDZ_PART_PLAIN], state, true);
+        walk(w, &w->v->tries[CDZ_PART_REST], state, false);
+    }
+    take_kinds(w, cdz_grammar_states_next(w->s, state, ' '), CDZ_PART_SPACED);
+    take_blank(w, state);
+}
+
+/* --- masks that are kept ----------------------------------------------------------------------------------- */
+
+/* A place for the mask of each state up to one. */
+static bool of_room(cdz_grammar_masks *m, uint32_t state)
+{
+    const uint32_t had = m->of_cap;
+    if (!cdz_grow(&m->of, &m->of_cap, (size_t)state + 1, sizeof *m->of)) return false;
+    memset(m->of + had, 0, (m->of_cap - had) * sizeof *m->of);
+    return true;
+}
+
+static uint64_t *mask_at(const cdz_grammar_masks *m, uint32_t i)
+{
+    return m->slabs[i / MASKS_PER_SLAB] + (size_t)(i % MASKS_PER_SLAB) * m->vocab->n_words;
+}
+
+/* Room for one more mask. Masks are forgotten all at once when they take too much. */
+static bool mask_room(cdz_grammar_masks *m)
+{
+    const size_t bytes = (size_t)m->vocab->n_words * sizeof **m->slabs;
+    if (((size_t)m->n + 1) * bytes > CDZ_GRAMMAR_MASK_BYTES && m->n) {
+        memset(m->of, 0, m->of_cap * sizeof *m->of);
+        m->n = 0;
+    }
+    if (m->n < m->n_slabs * MASKS_PER_SLAB) return true;
+    if (!cdz_grow(&m->slabs, &m->slabs_cap, (size_t)m->n_slabs + 1, sizeof *m->slabs)) return false;
+    uint64_t *slab = malloc(MASKS_PER_SLAB * bytes + 8);
+    if (!slab) return false;
+    m->slabs[m->n_slabs++] = slab;
+    return true;
+}
+
+static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
+{
+    if (g->masks && g->masks->vocab == v) return g->masks;
+    cdz_grammar_masks_free(g->masks);
+    g->masks = calloc(1, sizeof *g->masks);
+    if (!g->masks) return NULL;
+    g->masks->vocab = v;
+    g->masks->path = malloc(((size_t)v->depth + 2) * sizeof *g->masks->path);
+    g->masks->scratch = malloc(((size_t)v->n_words + 1) * sizeof *g->masks->scratch);
+    if (g->masks->path && g->masks->scratch) return g->masks;
+    cdz_grammar_masks_free(g->masks);
+    g->masks = NULL;
+    return NULL;
+}
+
+/* The mask of a state into bits; returns what it took, in nodes. */
+static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
+                        vocab_level *path, uint64_t *bits)
+{
+    mask_work w = {&g->states, v, path, bits, 0};
+    if (!state) {
+        memset(bits, 0, v->n_words * sizeof *bits);
+        return 0;
+    }
+    if (!take_string(&w, state) && !take_alike(&w, state)) take_some(&w, state);
+    cdz_grammar_states_mark_tokens(w.s, state, bits, v->n_ids);
+    for (uint32_t i = 0; cdz_grammar_states_accepts(w.s, state) && i < v->n_ends; i++)
+        cdz_vocab_set(bits, (uint32_t)v->ends[i]);
+    return w.n;
+}
+
+cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
+                               const uint64_t **mask, cdz_error *err)
+{
+    cdz_grammar_masks *m = masks_for(g, v);
+    if (!m || !of_room(m, state))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a mask of %u tokens", v->n_ids);
+    if (m->of[state]) {
+        *mask = mask_at(m, m->of[state] - 1);
+        return CDZ_OK;
+    }
+    *mask = m->scratch;
+    const uint32_t work = compute(g, v, state, m->path, m->scratch);
+    CDZ_TRY(cdz_grammar_trouble(g, err));
+    if (work < WORTH_KEEPING || !mask_room(m)) return CDZ_OK; /* it is made again next time */
+    memcpy(mask_at(m, m->n), m->scratch, v->n_words * sizeof *m->scratch);
+    m->of[state] = ++m->n;
+    return CDZ_OK;
+}

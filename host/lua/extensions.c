@@ -1,0 +1,31 @@
+/* extensions.c - what a descriptor made from a script offers beside its kind: one function for each set of tables, since
+ * `extension` is asked without a step. */
+#include "lua/script.h"
+
+enum { STATE = 1, COMPANION = 2, STEER = 4, PLAIN = 8, SETS = 16 };
+
+static const void *among(unsigned set, const char *id)
+{
+    const void *found = NULL;
+    if (set & STATE) found = cdz_lua_state_extension(id);
+    if (!found && set & COMPANION) found = cdz_lua_companion_extension(id);
+    if (!found && set & STEER) found = cdz_lua_steer_extension(id);
+    if (!found && set & PLAIN) found = cdz_lua_plain_extension(id);
+    return found;
+}
+
+#define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define ASKED(set)                                                                                 \
+    static const void *of_##set(const char *id)                                                    \
+    {                                                                                              \
+        return among(set, id);                                                                     \
+    }
+#define PLACE(set) [set] = of_##set,
+EACH(ASKED)
+
+cdz_lua_extension_fn *cdz_lua_extension_of(const cdz_lua_def *def, bool state)
+{
+    static cdz_lua_extension_fn *const of[SETS] = {EACH(PLACE)};
+    return of[(state ? STATE : 0) | (def->has_companion ? COMPANION : 0) |
+              (def->has_steer ? STEER : 0) | (def->has_apply ? 0 : PLAIN)];
+}

@@ -1,0 +1,237 @@
+/* steer.c - edits of hidden states in Lua (cadenza/ext/steer.h): seq:steer(edits) of strategies, and `steer` of processors.
+ *
+ * An edit is a table { layer =, place =, op =, scale =, vector =, from =, to = }. Layers count from 0, as hidden states do; tokens
+ * from 1, `to` being the last one, as Lua counts. Not: what a table of several extensions is made of (extensions.c). */
+#include <string.h>
+
+#include "cadenza/ext/form.h"
+#include "cadenza/ext/steer.h"
+#include "lua/decoder.h"
+
+enum { MOST_EDITS = 65536 };
+
+static const char *const edit_keys[] = {"layer",  "place", "op", "scale",
+                                        "vector", "from",  "to", NULL};
+
+static void check_keys(lua_State *L, int at, size_t i)
+{
+    lua_pushnil(L);
+    while (lua_next(L, at)) {
+        lua_pop(L, 1);
+        const char *key = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "a number";
+        size_t k = 0;
+        while (edit_keys[k] && strcmp(key, edit_keys[k]) != 0) k++;
+        if (edit_keys[k]) continue;
+        const char *near =
+            cdz_nearest_name(key, edit_keys, sizeof edit_keys / sizeof *edit_keys - 1);
+        luaL_error(L, "edit %I has no field '%s'%s%s%s", (lua_Integer)i + 1, key,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+}
+
+/* An integer from `least` on; absent: `otherwise`, which may be -1 for none. */
+static uint32_t read_count(lua_State *L, int at, size_t i, const char *key, lua_Integer least,
+                           lua_Integer otherwise)
+{
+    const int type = lua_getfield(L, at, key);
+    const lua_Integer n = type == LUA_TNIL       ? otherwise
+                          : lua_isinteger(L, -1) ? lua_tointeger(L, -1)
+                                                 : -1;
+    if (n < least || n > INT32_MAX)
+        luaL_error(L, "edit %I: %s must be an integer from %I", (lua_Integer)i + 1, key, least);
+    lua_pop(L, 1);
+    return (uint32_t)n;
+}
+
+static uint32_t read_word(lua_State *L, int at, size_t i, const char *key, const char *const *words,
+                          uint32_t otherwise)
+{
+    uint32_t w = 0, n = 0;
+    while (words[n]) n++;
+    if (lua_getfield(L, at, key) == LUA_TNIL) {
+        lua_pop(L, 1);
+        return otherwise;
+    }
+    const char *word = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+    while (words[w] && strcmp(words[w], word) != 0) w++;
+    if (!words[w]) {
+        const char *near = cdz_nearest_name(word, words, n);
+        luaL_error(L, "edit %I: %s '%s' is none of %s, %s, %s, %s%s%s%s", (lua_Integer)i + 1, key,
+                   word, words[0], words[1], words[2], words[3], near ? "; did you mean '" : "",
+                   near ? near : "", near ? "'?" : "");
+    }
+    lua_pop(L, 1);
+    return w;
+}
+
+static float read_scale(lua_State *L, int at, size_t i)
+{
+    int number = 1;
+    lua_getfield(L, at, "scale");
+    const lua_Number x = lua_isnil(L, -1) ? 1 : lua_tonumberx(L, -1, &number);
+    if (!number) luaL_error(L, "edit %I: scale must be a number", (lua_Integer)i + 1);
+    lua_pop(L, 1);
+    return (float)x;
+}
+
+/* The vector stays where it is: its table holds it. */
+static void read_vector(lua_State *L, int at, size_t i, cdz_edit *out)
+{
+    if (lua_getfield(L, at, "vector") != LUA_TNIL) {
+        const cdz_lua_vec *v = cdz_lua_test_vec(L, lua_gettop(L));
+        if (!v) luaL_error(L, "edit %I: vector must be a vec", (lua_Integer)i + 1);
+        if (v->n > UINT32_MAX) luaL_error(L, "edit %I: its vector is too long", (lua_Integer)i + 1);
+        cdz_lua_charge_elements(L, v->n);
+        out->vector = v->data;
+        out->width = (uint32_t)v->n;
+    }
+    lua_pop(L, 1);
+}
+
+static cdz_edit read_edit(lua_State *L, int at, size_t i)
+{
+    static const char *const places[] = {"embedding", "attention", "mlp", "block", NULL};
+    static const char *const ops[] = {"add", "replace", "scale", "project_out", NULL};
+
+    check_keys(L, at, i);
+    cdz_edit e = {.layer = read_count(L, at, i, "layer", 0, -1),
+                  .place = read_word(L, at, i, "place", places, CDZ_EDIT_BLOCK),
+                  .op = read_word(L, at, i, "op", ops, CDZ_EDIT_ADD),
+                  .scale = read_scale(L, at, i),
+                  .from = read_count(L, at, i, "from", 1, 1) - 1,
+                  .to = read_count(L, at, i, "to", 0, 0)};
+    read_vector(L, at, i, &e);
+    return e;
+}
+
+/* The list at `at`, as an array in a userdata that is pushed. */
+static const cdz_edit *read_edits(lua_State *L, int at, uint32_t *n_out)
+{
+    const size_t n = lua_rawlen(L, at);
+    if (n > MOST_EDITS)
+        luaL_error(L, "%I edits; at most %I", (lua_Integer)n, (lua_Integer)MOST_EDITS);
+    cdz_edit *edits = lua_newuserdatauv(L, (n + 1) * sizeof *edits, 0);
+    for (size_t i = 0; i < n; i++) {
+        if (lua_rawgeti(L, at, (lua_Integer)i + 1) != LUA_TTABLE)
+            luaL_error(L, "edit %I is a %s, expected a table", (lua_Integer)i + 1,
+                       luaL_typename(L, -1));
+        edits[i] = read_edit(L, lua_gettop(L), i);
+        lua_pop(L, 1);
+    }
+    *n_out = (uint32_t)n;
+    return edits;
+}
+
+/* --- strategies ------------------------------------------------------------------------------------------------------- */
+
+int cdz_lua_steer_at(lua_State *L, int at, cdz_seq *seq)
+{
+    uint32_t n = 0;
+    luaL_checktype(L, at + 1, LUA_TTABLE);
+    const cdz_edit *edits = read_edits(L, at + 1, &n);
+    cdz_lua_try(L, cdz_seq_steer(cdz_lua_decoder(L), seq, edits, n));
+    lua_settop(L, at);
+    return 1;
+}
+
+/* --- processors --------------------------------------------------------------------------------------------------------- */
+
+typedef struct asked {
+    const cdz_step *step;
+    const cdz_steered *whom;
+    cdz_edit *edits; /* request lifetime, with their vectors */
+    uint32_t n;
+} asked;
+
+static void *keep(lua_State *L, const cdz_step *step, size_t bytes)
+{
+    void *memory = cdz_alloc(step, bytes + 1);
+    if (!memory) luaL_error(L, "out of memory for edits of hidden states");
+    return memory;
+}
+
+static void take_edits(lua_State *L, asked *a)
+{
+    const cdz_edit *edits = read_edits(L, lua_gettop(L), &a->n);
+    a->edits = keep(L, a->step, a->n * sizeof *a->edits);
+    for (uint32_t i = 0; i < a->n; i++) {
+        a->edits[i] = edits[i];
+        if (!edits[i].vector) continue;
+        const size_t bytes = edits[i].width * sizeof(float);
+        a->edits[i].vector = memcpy(keep(L, a->step, bytes), edits[i].vector, bytes);
+    }
+}
+
+static void set_count(lua_State *L, const char *name, uint32_t n)
+{
+    lua_pushinteger(L, n);
+    lua_setfield(L, -2, name);
+}
+
+/* steer(p, row, ctx, model) */
+static int call_steer(lua_State *L)
+{
+    asked *a = lua_touserdata(L, 1);
+
+    cdz_lua_get(L, CDZ_LUA_SLOT_DEF);
+    lua_getfield(L, -1, "steer");
+    cdz_lua_get(L, CDZ_LUA_SLOT_PARAMS);
+    lua_pushinteger(L, (lua_Integer)a->whom->row + 1);
+    cdz_lua_get(L, CDZ_LUA_SLOT_CTX);
+    lua_createtable(L, 0, 4);
+    set_count(L, "n_layers", a->whom->n_layers);
+    set_count(L, "width", a->whom->width);
+    set_count(L, "prompt_len", a->whom->prompt_len);
+    set_count(L, "prompt", a->whom->prompt_index + 1);
+    cdz_lua_of(L)->in_begin = true; /* text may be encoded */
+    lua_call(L, 4, 1);
+    if (lua_isnil(L, -1)) return 0;
+    if (!lua_istable(L, -1))
+        return luaL_error(L, "steer returned a %s, expected a list of edits or nothing",
+                          luaL_typename(L, -1));
+    cdz_lua_unwrap(L, lua_gettop(L));
+    take_edits(L, a);
+    return 0;
+}
+
+static cdz_status steer(const cdz_step *step, const cdz_steered *row, const cdz_edit **edits,
+                        uint32_t *n)
+{
+    cdz_lua_session *S = step->shared;
+    asked a = {.step = step, .whom = row};
+
+    const cdz_status status = cdz_lua_report(S, step, cdz_lua_enter(S, step, 1, call_steer, &a));
+    *edits = a.edits;
+    *n = a.n;
+    return status;
+}
+
+const void *cdz_lua_steer_extension(const char *id)
+{
+    static const cdz_steer_api api = {.size = sizeof api, .steer = steer};
+
+    return strcmp(id, CDZ_EXT_STEER) == 0 ? &api : NULL;
+}
+
+/* --- a processor that does nothing but steer: its scores stay as they are, which the host may know ------------------------ */
+
+cdz_status cdz_lua_leave_scores(const cdz_step *step, cdz_scores *scores)
+{
+    (void)step, (void)scores;
+    return CDZ_OK;
+}
+
+static bool divides_by_one(const cdz_step *step, cdz_form *out)
+{
+    (void)step;
+    out->kind = CDZ_FORM_DIVIDE;
+    out->amount = 1;
+    return true;
+}
+
+const void *cdz_lua_plain_extension(const char *id)
+{
+    static const cdz_form_api api = {.size = sizeof api, .describe = divides_by_one};
+
+    return strcmp(id, CDZ_EXT_FORM) == 0 ? &api : NULL;
+}

@@ -1,0 +1,254 @@
+/* steer.c - edits of hidden states: reading them, comparing them, carrying them out.
+ *
+ * Owns: the lists. A list is one piece of memory and never changes; sequences hold it by a count. Not: which sequence has
+ * which list (sequence.c), where in a pass edits come (forward.c). */
+#include "run/pass/steer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+typedef struct edit {
+    uint32_t layer, from, to; /* to UINT32_MAX: without an end */
+    cdz_edit_place place;
+    cdz_edit_op op;
+    float scale;    /* of SCALE without a vector; else it is in v */
+    double share;   /* of PROJECT_OUT: scale / v.v */
+    bool has;       /* a vector */
+    const float *v; /* (width) times scale, but of PROJECT_OUT */
+} edit;
+
+struct cdz_steering {
+    uint32_t holds, n, width;
+    uint32_t n_lasting; /* the first ones: what processors gave */
+    edit edits[];       /* (n), then their vectors */
+};
+
+static const char *const places[] = {"embedding", "attention", "mlp", "block"};
+
+static cdz_status wrong(cdz_error *err, const char *who, uint32_t i, const char *what,
+                        uint32_t found, const char *expected)
+{
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: edit %" PRIu32 ": %s %" PRIu32 "; expected %s", who, i,
+                   what, found, expected);
+}
+
+static cdz_status check_place(const cdz_edit *e, const cdz_arch *arch, const char *who, uint32_t i,
+                              cdz_error *err)
+{
+    if (e->place > CDZ_EDIT_BLOCK)
+        return wrong(err, who, i, "place", e->place, "embedding, attention, mlp or block");
+    if (e->place == CDZ_EDIT_EMBEDDING && e->layer != 0)
+        return wrong(err, who, i, "the embedding of layer", e->layer, "layer 0");
+    if (e->layer >= arch->n_layers)
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: edit %" PRIu32 ": layer %" PRIu32 " of a model with %" PRIu32
+                       " layers, counted from 0",
+                       who, i, e->layer, (uint32_t)arch->n_layers);
+    const bool mixes = !arch->mixers || arch->mixers[e->layer];
+    if ((e->place == CDZ_EDIT_ATTENTION && !mixes) ||
+        (e->place == CDZ_EDIT_MLP && !cdz_arch_feeds(arch, e->layer)))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: edit %" PRIu32 ": layer %" PRIu32 " has no %s", who,
+                       i, e->layer, places[e->place]);
+    return CDZ_OK;
+}
+
+static cdz_status check_numbers(const cdz_edit *e, uint32_t width, const char *who, uint32_t i,
+                                cdz_error *err)
+{
+    bool any = false;
+    if (!isfinite(e->scale))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: edit %" PRIu32 ": scale is not finite", who, i);
+    if (!e->vector && e->op != CDZ_EDIT_SCALE)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: edit %" PRIu32 " has no vector", who, i);
+    if (e->vector && e->width != width)
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: edit %" PRIu32 ": a vector of %" PRIu32
+                       " numbers; hidden states of this model have %" PRIu32,
+                       who, i, e->width, width);
+    for (uint32_t k = 0; e->vector && k < width; k++) {
+        if (!isfinite(e->vector[k]) || !isfinite(e->vector[k] * e->scale))
+            return cdz_err(err, CDZ_E_PLUGIN,
+                           "%s: edit %" PRIu32 ": number %" PRIu32 " of its vector is not finite",
+                           who, i, k);
+        any |= e->vector[k] != 0.0f;
+    }
+    if (e->op == CDZ_EDIT_PROJECT_OUT && !any)
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: edit %" PRIu32 ": its vector is zero, which is no direction", who, i);
+    return CDZ_OK;
+}
+
+static cdz_status check(const cdz_edit *e, const cdz_arch *arch, const char *who, uint32_t i,
+                        cdz_error *err)
+{
+    CDZ_TRY(check_place(e, arch, who, i, err));
+    if (e->op > CDZ_EDIT_PROJECT_OUT)
+        return wrong(err, who, i, "op", e->op, "add, replace, scale or project_out");
+    if (e->to && e->to <= e->from)
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: edit %" PRIu32 ": positions from %" PRIu32 " to %" PRIu32
+                       " are none; `to` is the first that is not edited, 0: there is none",
+                       who, i, e->from, e->to);
+    return check_numbers(e, arch->hidden, who, i, err);
+}
+
+static cdz_steering *allocate(size_t n, size_t width)
+{
+    size_t floats, bytes;
+    if (n > UINT32_MAX || __builtin_mul_overflow(n, width, &floats) ||
+        __builtin_mul_overflow(floats, sizeof(float), &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(cdz_steering) + n * sizeof(edit), &bytes))
+        return NULL;
+    cdz_steering *s = calloc(1, bytes);
+    if (!s) return NULL;
+    s->holds = 1;
+    s->n = (uint32_t)n;
+    s->width = (uint32_t)width;
+    return s;
+}
+
+static float *vector_at(cdz_steering *s, uint32_t i)
+{
+    return (float *)(void *)(s->edits + s->n) + (size_t)i * s->width;
+}
+
+static void take_old(cdz_steering *s, const cdz_steering *before)
+{
+    for (uint32_t i = 0; i < before->n_lasting; i++) {
+        s->edits[i] = before->edits[i];
+        s->edits[i].v = memcpy(vector_at(s, i), before->edits[i].v, s->width * sizeof(float));
+    }
+}
+
+static void take(cdz_steering *s, uint32_t i, const cdz_edit *e)
+{
+    float *v = vector_at(s, i);
+    double square = 0;
+    const bool projects = e->op == CDZ_EDIT_PROJECT_OUT;
+    for (uint32_t k = 0; e->vector && k < s->width; k++) {
+        v[k] = projects ? e->vector[k] : e->vector[k] * e->scale;
+        square += (double)v[k] * v[k];
+    }
+    s->edits[i] = (edit){.layer = e->layer,
+                         .from = e->from,
+                         .to = e->to ? e->to : UINT32_MAX,
+                         .place = e->place,
+                         .op = e->op,
+                         .scale = e->scale,
+                         .share = projects ? e->scale / square : 0,
+                         .has = e->vector != NULL,
+                         .v = v};
+}
+
+cdz_status cdz_steering_make(const cdz_steering *before, const cdz_edit *edits, uint32_t n,
+                             cdz_steerer whose, const cdz_arch *arch, const char *who,
+                             cdz_steering **out, cdz_error *err)
+{
+    const size_t old = before ? before->n_lasting : 0;
+    *out = NULL;
+    for (uint32_t i = 0; i < n; i++) CDZ_TRY(check(&edits[i], arch, who, i, err));
+    if (old + n == 0) return CDZ_OK;
+    if (arch->streams.n)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "%s: %s has several streams a row: its hidden states cannot be edited", who,
+                       arch->architecture);
+    cdz_steering *s = allocate(old + n, arch->hidden);
+    if (!s) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory for %" PRIu32 " edits", who, n);
+    if (before) take_old(s, before);
+    for (uint32_t i = 0; i < n; i++) take(s, (uint32_t)old + i, &edits[i]);
+    s->n_lasting = whose == CDZ_STEERED_BY_PROCESSOR ? s->n : (uint32_t)old;
+    *out = s;
+    return CDZ_OK;
+}
+
+cdz_steering *cdz_steering_hold(cdz_steering *s)
+{
+    if (s) s->holds++;
+    return s;
+}
+
+void cdz_steering_release(cdz_steering *s)
+{
+    if (!s) return;
+    cdz_assert(s->holds > 0);
+    if (--s->holds == 0) free(s);
+}
+
+static bool same(const cdz_steering *a, const cdz_steering *b, uint32_t i)
+{
+    const edit *x = &a->edits[i], *y = &b->edits[i];
+    return x->layer == y->layer && x->from == y->from && x->to == y->to && x->place == y->place &&
+           x->op == y->op && x->scale == y->scale && x->has == y->has &&
+           memcmp(x->v, y->v, a->width * sizeof *x->v) == 0;
+}
+
+static uint32_t first_from(const cdz_steering *s, uint32_t i)
+{
+    uint32_t first = UINT32_MAX;
+    for (; s && i < s->n; i++)
+        if (s->edits[i].from < first) first = s->edits[i].from;
+    return first;
+}
+
+uint32_t cdz_steering_parts(const cdz_steering *a, const cdz_steering *b)
+{
+    uint32_t i = 0;
+    if (a == b) return UINT32_MAX;
+    while (a && b && i < a->n && i < b->n && same(a, b, i)) i++;
+    const uint32_t x = first_from(a, i), y = first_from(b, i);
+    return x < y ? x : y;
+}
+
+static bool reaches(const edit *e, uint32_t position)
+{
+    return position >= e->from && position < e->to;
+}
+
+bool cdz_steering_reaches(const cdz_steering *s, uint32_t position)
+{
+    for (uint32_t i = 0; s && i < s->n; i++)
+        if (reaches(&s->edits[i], position)) return true;
+    return false;
+}
+
+bool cdz_steering_edits(const cdz_steering *s, uint32_t layer, cdz_edit_place place)
+{
+    for (uint32_t i = 0; s && i < s->n; i++)
+        if (s->edits[i].layer == layer && s->edits[i].place == place) return true;
+    return false;
+}
+
+static void project_out(const edit *e, uint32_t width, float *h)
+{
+    double dot = 0;
+    for (uint32_t k = 0; k < width; k++) dot += (double)h[k] * e->v[k];
+    const double share = dot * e->share;
+    for (uint32_t k = 0; k < width; k++) h[k] = (float)(h[k] - share * e->v[k]);
+}
+
+static void apply(const edit *e, uint32_t width, float *h)
+{
+    switch (e->op) {
+    case CDZ_EDIT_ADD:
+        for (uint32_t k = 0; k < width; k++) h[k] += e->v[k];
+        return;
+    case CDZ_EDIT_REPLACE: memcpy(h, e->v, width * sizeof *h); return;
+    case CDZ_EDIT_SCALE:
+        for (uint32_t k = 0; k < width; k++) h[k] *= e->has ? e->v[k] : e->scale;
+        return;
+    case CDZ_EDIT_PROJECT_OUT: project_out(e, width, h); return;
+    }
+}
+
+void cdz_steering_apply(const cdz_steering *s, uint32_t layer, cdz_edit_place place,
+                        uint32_t position, float *h)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const edit *e = &s->edits[i];
+        if (e->layer == layer && e->place == place && reaches(e, position)) apply(e, s->width, h);
+    }
+}
