@@ -805,7 +805,7 @@ static void edit(cdz_layers *f, uint32_t layer, cdz_edit_place place, float *x)
         if (!edits || !cdz_steering_edits(edits, layer, place)) continue;
         float *h = x + r * D;
         if (!b->api->host_memory) b->api->download(b, h = f->edited, x + r * D, D * sizeof *h);
-        cdz_steering_apply(edits, layer, place, f->rows[r].position, h);
+        cdz_steering_apply(edits, layer, place, f->noted[r].position, h);
         if (!b->api->host_memory) b->api->upload(b, x + r * D, h, D * sizeof *h);
     }
 }

@@ -114,7 +114,7 @@ struct cdz_layers {
     cdz_kv *packed[CDZ_PASS_ROWS];          /* where older positions of a row lie, or NULL */
     const int32_t *spans_of[CDZ_PASS_ROWS]; /* its spans there */
     bool any_packed;                        /* only of a decoder alone */
-    cdz_press_row noted[CDZ_PASS_ROWS];     /* only if any_noted */
+    cdz_press_row noted[CDZ_PASS_ROWS]; /* positions of all rows in their texts; notes only if any_noted */
     bool any_noted;
     const cdz_steering *edits[CDZ_PASS_ROWS]; /* of a row's hidden states, or NULL; only if any_edited */
     bool any_edited;                          /* only of a decoder */

@@ -259,6 +259,29 @@ static void test_prefix_cache(void **state)
     }
 }
 
+/* A script chooses what the built-in press of its name chooses. */
+static void test_lua(void **state)
+{
+    (void)state;
+    static const char *const scripts[][2] = {
+        {"[pipeline]\npress = lua:" CADENZA_TEST_DATA "/presses/knorm.lua\n"
+         "[generation]\ncompression_ratio = 0.5\n",
+         PRESS("knorm")},
+        {"[pipeline]\npress = lua:" CADENZA_TEST_DATA "/presses/snapkv.lua\n"
+         "[generation]\ncompression_ratio = 0.5\n",
+         PRESS("snapkv") SMALL}};
+    world w = open_world(GOLDEN "qwen3", 2, ROOM);
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const wish lua = {scripts[i][0], NULL, 8, PROMPT, 12, NULL},
+                   built_in = {scripts[i][1], NULL, 8, PROMPT, 12, NULL};
+        cdz_result *a = run(&w, &lua), *b = run(&w, &built_in);
+        same_answers(a, b, scripts[i][0]);
+        cdz_result_free(a);
+        cdz_result_free(b);
+    }
+    close_world(&w);
+}
+
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
 /* Blocks are taken from the youngest, which computes and presses again. */
@@ -403,11 +426,11 @@ static void test_nothing_goes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_company),          cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_drafts),           cmocka_unit_test(test_search),
-        cmocka_unit_test(test_prefix_cache),     cmocka_unit_test(test_short_memory),
-        cmocka_unit_test(test_blocks_come_back), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_nothing_goes),
+        cmocka_unit_test(test_company),      cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_drafts),       cmocka_unit_test(test_search),
+        cmocka_unit_test(test_prefix_cache), cmocka_unit_test(test_lua),
+        cmocka_unit_test(test_short_memory), cmocka_unit_test(test_blocks_come_back),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_nothing_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

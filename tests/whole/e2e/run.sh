@@ -164,7 +164,7 @@ check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_
 # --- a package of one's own, as it is written
 for kind in processor criterion strategy drafter observer loader scheduler press; do
     for lang in lua c; do
-        [[ $kind-$lang != loader-lua && $kind-$lang != scheduler-lua && $kind-$lang != press-lua ]] || continue
+        [[ $kind-$lang != loader-lua && $kind-$lang != scheduler-lua ]] || continue
         name=new_${kind}_$lang
         check "a new $kind in $lang" cadenza plugin new "$name" --kind $kind --lang $lang
         [ $lang = lua ] || (cd "$name" && cc -std=c17 -Wall -Wextra -Werror -shared -fPIC -I"$root/sdk/include" $name.c -o $name.so) || bad "$name does not compile"

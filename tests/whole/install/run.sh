@@ -94,11 +94,11 @@ compile_plugin() { # folder source
         $(pc --cflags cadenza-sdk) "$2.c" -o "$2.so")
 }
 
-kinds="processor criterion strategy drafter observer"
+kinds="processor criterion strategy drafter observer press"
 export CADENZA=$cadenza HOME=$work/home
 unset XDG_CONFIG_HOME XDG_DATA_HOME
 mkdir "$HOME"
-for kind in $kinds loader scheduler press; do
+for kind in $kinds loader scheduler; do
     try "a new $kind in C" "$cadenza" plugin new "$work/my_$kind" --kind "$kind" --lang c
     try "a $kind compiles with one line" compile_plugin "$work/my_$kind" "my_$kind"
     try "plugin info of the $kind" "$cadenza" plugin info "$work/my_$kind"
