@@ -247,7 +247,7 @@ static cdz_status check_presses(cdz_planner *p)
         return cdz_err(p->err, CDZ_E_USAGE, "%s%s is set, but the pipeline has no %s", prefix,
                        names[i], decodes ? "decoding_press" : "press");
     }
-    if (g->compression_target_size.set && g->compression_target_ratio.set)
+    if (g->compression.target_size.set && g->compression.target_ratio.set)
         return cdz_err(p->err, CDZ_E_USAGE,
                        "compression_target_size and compression_target_ratio say the same thing; "
                        "expected one of them");

@@ -176,14 +176,14 @@ static void read_settings(cdz_stage_presses *p, const cdz_plan *plan, bool recor
     const cdz_generation *g = &plan->generation;
     const bool decodes = plan->n_presses > plan->n_prompt_presses;
     p->plan = (cdz_press_plan){
-        .ratios = g->compression_ratios.set ? g->compression_ratios.at : NULL,
-        .n_ratios = g->compression_ratios.len,
-        .chunk = number(g->compression_chunk_length, 0),
-        .block = number(g->compression_block_size, 0),
-        .skip_last = number(g->compression_skip_last, 0),
-        .interval = decodes ? number(g->compression_interval, 512) : 0,
-        .target_size = number(g->compression_target_size, 2048),
-        .target_ratio = g->compression_target_ratio.set ? g->compression_target_ratio.value : NAN,
+        .ratios = g->compression.ratios.set ? g->compression.ratios.at : NULL,
+        .n_ratios = g->compression.ratios.len,
+        .chunk = number(g->compression.chunk_length, 0),
+        .block = number(g->compression.block_size, 0),
+        .skip_last = number(g->compression.skip_last, 0),
+        .interval = decodes ? number(g->compression.interval, 512) : 0,
+        .target_size = number(g->compression.target_size, 2048),
+        .target_ratio = g->compression.target_ratio.set ? g->compression.target_ratio.value : NAN,
         .answer = press_step,
         .told = records ? tell : NULL,
         .of = p,
@@ -200,7 +200,7 @@ static cdz_status make_steps(cdz_stage_presses *p, const cdz_plan *plan)
         if (!(who->press->caps & CDZ_PRESS_WRAPS)) {
             p->first[n] = i;
             p->steps[n++] = (cdz_press_step){
-                .ratio = g->compression_ratio.set ? g->compression_ratio.value : NAN};
+                .ratio = g->compression.ratio.set ? g->compression.ratio.value : NAN};
         }
         if (i < plan->n_prompt_presses) p->plan.n_prompt = n;
         CDZ_TRY(begin_one(p, who));

@@ -21,7 +21,7 @@ static double ratio_of(const cdz_instance *instance)
 /* Entries of the longest head that are left of n. */
 static double left_of(const cdz_plan *plan, const cdz_arch *arch, double n)
 {
-    const cdz_real_list *ratios = &plan->generation.compression_ratios;
+    const cdz_real_list *ratios = &plan->generation.compression.ratios;
     double left = n, least = 1;
     for (uint32_t i = 0; i < plan->n_prompt_presses; i++) {
         const cdz_press *press = (const void *)plan->presses[i].plugin.base;
