@@ -1,6 +1,7 @@
 /* max_length.c - stop when a row is full: prompt and new tokens together.
  * transformers MaxLengthCriteria. The request's limit already counts max_new_tokens. */
 #include <cadenza/criterion.h>
+#include <cadenza/ext/inserted.h>
 
 typedef struct {
     cdz_opt_int max_length;
@@ -14,10 +15,11 @@ static const cdz_param params[] = {
 static cdz_status test(const cdz_step *step, cdz_stop *stops)
 {
     const cdz_opt_int own = ((const max_length *)step->params)->max_length;
+    const cdz_inserted_api *inserted = cdz_get_inserted(step);
     const int64_t limit = own.set ? own.value : (int64_t)step->request->max_length;
 
     for (uint32_t r = 0; r < step->n_rows; r++)
-        if ((int64_t)step->input_ids[r].len >= limit)
+        if ((int64_t)step->input_ids[r].len - (inserted ? inserted->uncounted(step, r) : 0) >= limit)
             stops[r] = (cdz_stop){CDZ_STOP_LENGTH, {"length", 6}};
     return CDZ_OK;
 }

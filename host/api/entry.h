@@ -51,6 +51,13 @@ struct cdz_entry_request {
     bool poll;
     void (*on_event)(void *user, const cdz_event *event);
     void *user;
+    cdz_status (*on_tool)(void *user, const cdz_tool_question *call, cdz_error *err);
+    void *tool_user;
+    void (*on_observed)(void *user, uint64_t request, const char *plugin, const char *line,
+                        size_t len);
+    void *observe_user;
+    cdz_job_model *others; /* (n_others) further models, held; their names are the request's own */
+    uint32_t n_others;
     cdz_chain chain;
 };
 

@@ -30,6 +30,15 @@ static void free_streams(cdz_entry_request *req)
     req->words = NULL;
 }
 
+static void free_others(const cdz_entry_request *req)
+{
+    for (uint32_t i = 0; i < req->n_others; i++) {
+        cdz_run_model_release(req->others[i].model);
+        free((char *)(uintptr_t)req->others[i].name);
+    }
+    free(req->others);
+}
+
 static void free_request(cdz_entry_request *req)
 {
     if (!req) return;
@@ -45,6 +54,7 @@ static void free_request(cdz_entry_request *req)
     cdz_result_free(req->result);
     if (req->model) cdz_run_model_release(req->model);
     if (req->assistant) cdz_run_model_release(req->assistant);
+    free_others(req);
     if (req->pipeline) cdz_pipeline_release(req->pipeline);
     free(req->name);
     free(req);
@@ -249,6 +259,21 @@ static void on_tokens(void *user, const cdz_new_tokens *tokens)
     tell_ids(req, tokens->row, tokens->ids, tokens->n, tokens);
 }
 
+/* [engine thread] */
+static void on_observed(void *user, const char *plugin, const char *line, size_t len)
+{
+    const cdz_entry_request *req = user;
+    req->on_observed(req->observe_user, req->id, plugin, line, len);
+}
+
+/* [a helper's thread] The loop that asks keeps the request until this has returned. */
+static cdz_status on_tool(void *user, cdz_tool_question *call, cdz_error *err)
+{
+    const cdz_entry_request *req = user;
+    call->request = req->id;
+    return req->on_tool(req->tool_user, call, err);
+}
+
 /* The text that streams still hold (half a character at the very end, half a word), row by row. */
 static void flush_streams(cdz_entry_request *req)
 {
@@ -445,6 +470,39 @@ static bool copy_text(const char *text, char **out)
     return *out || !text;
 }
 
+static bool take_others(cdz_entry_request *req, const cdz_request *request)
+{
+    if (request->n_models == 0) return true;
+    req->others = calloc(request->n_models, sizeof *req->others);
+    if (!req->others) return false;
+    for (uint32_t i = 0; i < request->n_models; i++) {
+        req->others[i].name = strdup(request->model_names[i]);
+        if (!req->others[i].name) return false;
+        req->others[i].model = request->models[i]->run;
+        cdz_run_model_retain(req->others[i].model);
+        req->n_others++;
+    }
+    return true;
+}
+
+/* Names that decode loops use for what the request has anyway are no others'. */
+static cdz_status check_others(const cdz_request *request, cdz_error *err)
+{
+    for (uint32_t i = 0; i < request->n_models; i++) {
+        const char *name = request->model_names[i];
+        if (!name || !*name || strcmp(name, "target") == 0 || strcmp(name, "assistant") == 0 ||
+            !request->models[i])
+            return cdz_err(err, CDZ_E_USAGE,
+                           "cdz_request: model %u: expected a model with a name other than target "
+                           "and assistant, found \"%s\"",
+                           i, name ? name : "");
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(name, request->model_names[k]) == 0)
+                return cdz_err(err, CDZ_E_USAGE, "cdz_request: two models are called \"%s\"", name);
+    }
+    return CDZ_OK;
+}
+
 /* A request of its own, with everything it needs kept alive. */
 static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *request)
 {
@@ -464,6 +522,10 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     cdz_model_retain(request->model);
     req->on_event = request->on_event;
     req->user = request->user;
+    req->on_tool = request->on_tool;
+    req->tool_user = request->tool_user;
+    req->on_observed = request->on_observed;
+    req->observe_user = request->observe_user;
     req->model = request->model->run;
     cdz_run_model_retain(req->model);
     if (request->assistant) {
@@ -472,7 +534,8 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     }
     req->pipeline = request->pipeline ? request->pipeline : rt->hf;
     cdz_pipeline_retain(req->pipeline);
-    if (copy_text(request->name, &req->name) && copy_text(request->request_id, &req->request_id) &&
+    if (take_others(req, request) && copy_text(request->name, &req->name) &&
+        copy_text(request->request_id, &req->request_id) &&
         copy_text(request->traceparent, &req->traceparent))
         return req;
     free_request(req);
@@ -527,19 +590,36 @@ static bool tell_trace(const cdz_entry_request *req, cdz_job *job)
     return (job->request_id || !req->request_id) && (job->traceparent || !req->traceparent);
 }
 
+/* The names live as long as the job, the models are held by both. */
+static bool tell_others(const cdz_entry_request *req, cdz_job *job)
+{
+    cdz_job_model *all = cdz_arena_array(&job->arena, req->n_others + 1, sizeof *all);
+    if (!all) return false;
+    for (uint32_t i = 0; i < req->n_others; i++) {
+        all[i].model = req->others[i].model;
+        all[i].name = cdz_arena_strdup(&job->arena, req->others[i].name);
+        if (!all[i].name) return false;
+    }
+    job->others = all;
+    job->n_others = req->n_others;
+    return true;
+}
+
 /* Hands a prepared job to the engine, which owns it from then on; freed on failure. */
 static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
                          cdz_error *err)
 {
     cdz_job *job = call->job;
     cdz_status status = make_streams(req, job, err);
-    if (status == CDZ_OK && !tell_trace(req, job))
+    if (status == CDZ_OK && (!tell_trace(req, job) || !tell_others(req, job)))
         status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
     if (status != CDZ_OK) {
         cdz_job_free(job);
         return status;
     }
     job->on_tokens = on_tokens;
+    if (req->on_tool) job->on_tool = on_tool;
+    if (req->on_observed) job->on_observed = on_observed;
     job->keep_logprobs |= req->logprobs;
     job->keep_leaders = req->n_leaders;
     job->on_done = on_done;
@@ -609,6 +689,7 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
 {
     CDZ_TRY(check_request(request, err));
     CDZ_TRY(check_priority(rt, request, err));
+    CDZ_TRY(check_others(request, err));
     cdz_entry_request *req = new_request(rt, request);
     if (!req) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
     cdz_prepared call;

@@ -16,6 +16,23 @@ static const int32_t *new_ids(const cdz_result *result, uint32_t row, uint32_t *
     return r->ids + (r->len < result->prompt_len ? r->len : result->prompt_len);
 }
 
+/* Those that are text of the answer: not what was inserted for the model alone. *own: to be freed. NULL: out of memory. */
+static const int32_t *shown_ids(const cdz_result *result, uint32_t row, uint32_t *n, int32_t **own)
+{
+    const cdz_outcome_row *r = &result->outcome->rows[row];
+    const int32_t *ids = new_ids(result, row, n);
+    *own = r->n_spans ? malloc((*n + 1) * sizeof **own) : NULL;
+    if (!*own) return r->n_spans ? NULL : ids;
+    uint32_t kept = 0;
+    for (uint32_t i = 0, s = 0; i < *n; i++) {
+        while (s < r->n_spans && r->spans[s].to <= i) s++;
+        if (s < r->n_spans && r->spans[s].from <= i && !r->spans[s].shown) continue;
+        (*own)[kept++] = ids[i];
+    }
+    *n = kept;
+    return *own;
+}
+
 static bool decode_texts(cdz_result *result)
 {
     const cdz_tokenizer *tok = cdz_run_model_tokenizer(result->model);
@@ -24,12 +41,13 @@ static bool decode_texts(cdz_result *result)
     if (!result->texts) return false;
     for (uint32_t r = 0; r < n_rows; r++) {
         uint32_t n;
-        const int32_t *ids = new_ids(result, r, &n);
+        int32_t *own;
+        const int32_t *ids = shown_ids(result, r, &n, &own);
         cdz_buf_add(&result->texts[r], "", 0);
-        if (tok && cdz_tokenizer_decode(tok, ids, n, CDZ_DECODE_SKIP_SPECIAL, &result->texts[r],
-                                        NULL) != CDZ_OK)
-            return false;
-        if (result->texts[r].failed) return false;
+        const bool good = ids && (!tok || cdz_tokenizer_decode(tok, ids, n, CDZ_DECODE_SKIP_SPECIAL,
+                                                               &result->texts[r], NULL) == CDZ_OK);
+        free(own);
+        if (!good || result->texts[r].failed) return false;
     }
     return true;
 }
@@ -193,6 +211,13 @@ const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row, uint32_t *
     if (row < result->outcome->n_rows) return new_ids(result, row, n_ids);
     *n_ids = 0;
     return NULL;
+}
+
+const cdz_span *cdz_result_spans(const cdz_result *result, uint32_t row, uint32_t *n)
+{
+    const bool there = row < result->outcome->n_rows;
+    *n = there ? result->outcome->rows[row].n_spans : 0;
+    return there ? result->outcome->rows[row].spans : NULL;
 }
 
 const int32_t *cdz_result_sequence(const cdz_result *result, uint32_t row, uint32_t *n_ids)

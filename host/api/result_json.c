@@ -65,6 +65,20 @@ static void row_stop_text(const cdz_result *result, uint32_t row, cdz_buf *out)
         cdz_buf_puts(out, "null");
 }
 
+/* [from, to, who] of the new ids that the model did not write. */
+static void row_spans(const cdz_result *result, uint32_t row, cdz_buf *out)
+{
+    const cdz_outcome_row *r = &result->outcome->rows[row];
+    cdz_buf_putc(out, '[');
+    for (uint32_t i = 0; i < r->n_spans; i++) {
+        const cdz_span *span = &r->spans[i];
+        cdz_buf_printf(out, "%s[%" PRIu32 ", %" PRIu32 ", ", i ? ", " : "", span->from, span->to);
+        cdz_json_write_string(out, span->who, strlen(span->who));
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, ']');
+}
+
 static void per_row(const cdz_result *result, const char *name, write_row *write, cdz_buf *out)
 {
     uint32_t n = result->outcome->n_rows;
@@ -627,6 +641,9 @@ static void user_form(const cdz_result *result, cdz_buf *out)
     for (uint32_t r = 0; r < o->n_rows; r++)
         stop_string |= o->rows[r].stop.reason == CDZ_STOP_STRING;
     if (stop_string) per_row(result, "stop_string", row_stop_text, out);
+    bool spans = false;
+    for (uint32_t r = 0; r < o->n_rows; r++) spans |= o->rows[r].n_spans > 0;
+    if (spans) per_row(result, "spans", row_spans, out);
     write_sequences(o, out);
     const bool bounded = has_summaries(o);
     const bool taken = o->n_steps && (o->steps[0].scores || result->logprobs || bounded);

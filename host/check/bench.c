@@ -126,6 +126,18 @@ static cdz_status put_request(const cdz_bench *b, const cdz_order *order, cdz_bu
     return out->failed ? CDZ_E_NOMEM : CDZ_OK;
 }
 
+/* Any tool has an answer, and the same one to the same question: nothing, the question, a long text, or that it failed. */
+static cdz_status answer_tool(void *unused, const cdz_tool_question *call, cdz_error *err)
+{
+    static const char *const said[] = {"", "42", "no { \"such\": \"city\" }\n"};
+    const uint32_t kind = call->text.len % 5;
+    (void)unused;
+    if (kind == 4) return cdz_err(err, CDZ_E_IO, "tool %s: it has failed", call->name);
+    if (kind < 3) return cdz_tool_reply(call, said[kind], strlen(said[kind]));
+    for (uint32_t i = 0; i < 20; i++) CDZ_TRY(cdz_tool_reply(call, call->text.at, call->text.len));
+    return CDZ_OK;
+}
+
 cdz_status cdz_bench_submit(const cdz_bench *b, cdz_pipeline *pipeline, const cdz_order *order,
                             uint64_t *id, cdz_error *err)
 {
@@ -137,6 +149,7 @@ cdz_status cdz_bench_submit(const cdz_bench *b, cdz_pipeline *pipeline, const cd
                                  .json = json.data,
                                  .assistant = b->assistant,
                                  .timeout_s = b->timeout_s,
+                                 .on_tool = answer_tool,
                                  .poll = true};
     if (st == CDZ_OK) st = cdz_submit(b->runtime, &request, id, err);
     cdz_buf_free(&json);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/inserted.h"
+#include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
 #include "call/guard.h"
@@ -26,13 +28,54 @@ static const char *no_text(const cdz_step *step)
     return NULL;
 }
 
+static uint32_t none_inserted(const cdz_step *step, uint32_t r)
+{
+    (void)step;
+    (void)r;
+    return 0;
+}
+
+/* The last n bytes of what the tokens of row r add; the kit's rows are short. */
+static cdz_status row_tail(const cdz_step *step, uint32_t r, uint32_t n, cdz_string *out)
+{
+    const cdz_tokenizer_api *t = cdz_probe_tokenizer();
+    if (!step->input_ids || r >= step->n_rows)
+        return step->host->fail(step, CDZ_E_STATE, "text: this call shows no such row");
+    const cdz_ids ids = step->input_ids[r];
+    size_t len = 0, from;
+    for (uint32_t i = step->request->prompt_len; i < ids.len; i++)
+        len += t->token_text(step, ids.at[i]).len;
+    char *all = cdz_scratch(step, len + 1), *at = all;
+    if (!all) return step->host->fail(step, CDZ_E_NOMEM, "out of memory for a row's text");
+    for (uint32_t i = step->request->prompt_len; i < ids.len; i++) {
+        const cdz_string added = t->token_text(step, ids.at[i]);
+        if (added.len) memcpy(at, added.at, added.len);
+        at += added.len;
+    }
+    *at = '\0';
+    for (from = len > n ? len - n : 0; from < len && ((unsigned char)all[from] & 0xC0) == 0x80;)
+        from++;
+    *out = (cdz_string){all + from, (uint32_t)(len - from)};
+    return CDZ_OK;
+}
+
+static cdz_status row_text(const cdz_step *step, uint32_t r, cdz_string *out)
+{
+    return row_tail(step, r, UINT32_MAX, out);
+}
+
 static const void *extension(const char *id)
 {
+    static const cdz_text_api text = {
+        .size = sizeof text, .tail = row_tail, .since_prompt = row_text};
+    static const cdz_inserted_api inserted = {.size = sizeof inserted, .uncounted = none_inserted};
     static const cdz_trace_api trace = {
         .size = sizeof trace, .request_id = no_text, .traceparent = no_text};
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_probe_tokenizer();
     if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_probe_grammar();
+    if (strcmp(id, CDZ_EXT_INSERTED) == 0) return &inserted;
+    if (strcmp(id, CDZ_EXT_TEXT) == 0) return &text;
     if (strcmp(id, CDZ_EXT_TRACE) == 0) return &trace;
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_host;
     return cdz_host_extension(id);

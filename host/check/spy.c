@@ -218,6 +218,27 @@ VERB(put_result,
      (cdz_decoder * dec, const char *name, cdz_result_type type, uint32_t n_dims,
       const uint64_t *shape, const void *data),
      (dec, name, type, n_dims, shape, data))
+VERB(sleep, (cdz_decoder * dec, double seconds), (dec, seconds))
+VERB(wait_fd, (cdz_decoder * dec, int fd, uint32_t events, double seconds, uint32_t *ready),
+     (dec, fd, events, seconds, ready))
+VERB(offload, (cdz_decoder * dec, void (*fn)(void *arg), void *arg), (dec, fn, arg))
+VERB(call_tool,
+     (cdz_decoder * dec, const char *name, const char *text, uint32_t len, cdz_tool_answer *out),
+     (dec, name, text, len, out))
+VERB(insert,
+     (cdz_decoder * dec, uint32_t row, const int32_t *ids, uint32_t n, uint32_t flags,
+      const char *who),
+     (dec, row, ids, n, flags, who))
+VERB(commit, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
+VERB(seq_score, (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t last, float *out),
+     (dec, seqs, n, last, out))
+GIVES(seq_append_forward,
+      (cdz_decoder * dec, cdz_seq *const *seqs, const int32_t *tokens, uint32_t n, cdz_scores *out),
+      (dec, seqs, tokens, n, out), out, CDZ_ROWS_OF_PASS)
+VERB_(rollouts,
+      (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n, uint32_t most,
+       bool draws, cdz_rollout *out),
+      (dec, seqs, rows, n, most, draws, out), spy.seen.drew |= draws)
 
 static cdz_status spy_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t *tokens,
                                    uint32_t n, const cdz_scores *logits, const cdz_scores *scores,
@@ -355,6 +376,8 @@ static void fill_table(void)
     PUT(n_rows), PUT(row_done), PUT(rewindable), PUT(seq_of_row), PUT(seq_ids), PUT(seq_length);
     PUT(has_drafter), PUT(deadline_s), PUT(vocab_size), PUT(facts), PUT(lens);
     PUT(seq_steer);
+    PUT(sleep), PUT(wait_fd), PUT(offload), PUT(call_tool), PUT(insert), PUT(commit), PUT(seq_score);
+    PUT(seq_append_forward), PUT(rollouts);
 #undef PUT
 }
 

@@ -82,6 +82,10 @@ typedef struct cdz_session {
     char *folder; /* of the model, owned; NULL: none was asked for */
     cdz_runtime *runtime;
     cdz_model *model, *assistant;
+    cdz_model **with;        /* (n_with) further models */
+    const char **with_names; /* (n_with), owned */
+    uint32_t n_with;
+    FILE *observed; /* where observers' lines go; NULL: nowhere */
     cdz_pipeline *pipeline;
     cdz_reloader *reloader; /* --dev, or NULL */
     double open_s;          /* what opening took */

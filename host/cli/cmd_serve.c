@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "cli/serve_lines.h"
 #include "cli/service.h"
+#include "cli/tools.h"
 #include "serve/serve.h"
 #endif
 
@@ -25,7 +26,8 @@ const cdz_page cdz_page_serve = {
         "A request may pick its decode loop, processors and parameters in its field \"cadenza\". "
         "SIGTERM or Ctrl-C ends it: new requests are refused, those that are there end; a second "
         "signal ends these too. SIGHUP has the file of --config read again.",
-    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_SERVER | CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS,
+    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_SERVER | CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS |
+             CDZ_TAKES_TOOLS,
     .more_title = "Endpoints",
     .more =
         "  GET  /  a page to chat on\n"
@@ -334,6 +336,8 @@ static cdz_status open_server(serving *run, const serve_words *w, const place *a
         .open = open_model,
         .reread = reread,
         .user = run,
+        .on_tool = w->settings.program.n_tools ? cdz_cli_on_tool : NULL,
+        .tool_user = (void *)(uintptr_t)&w->settings.program,
     };
     return cdz_serve_open(&options, &run->server, err);
 }
@@ -409,6 +413,8 @@ static int run_serve(cdz_cli_options *common)
     int status;
     if (read_words(common, &w, &err) != CDZ_OK)
         status = cdz_cli_fail(&err);
+    else if (!cdz_cli_tools_are_good(&w.settings.program))
+        status = CDZ_EXIT_USAGE;
     else if (w.settings.program.server.check_config)
         status = check_only(&run, &w);
     else if ((status = open_session(&run, &w)) == CDZ_EXIT_OK)

@@ -11,7 +11,9 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/write.h"
 #include "cli/cli.h"
+#include "cli/tools.h"
 #include "config/pipeline.h"
 #include "plug/manifest.h"
 
@@ -154,6 +156,58 @@ cdz_status cdz_session_runtime(cdz_session *s, const cdz_cli_options *o, cdz_err
     return cdz_open(&options, &s->runtime, err);
 }
 
+/* Further models: NAME=FOLDER each. */
+static cdz_status open_with(cdz_session *s, const cdz_program_settings *program, cdz_error *err)
+{
+    char path[4096];
+    s->with = calloc(program->n_with + 1, sizeof(cdz_model *));
+    s->with_names = calloc(program->n_with + 1, sizeof(char *));
+    if (!s->with || !s->with_names) return cdz_err(err, CDZ_E_NOMEM, "out of memory for models");
+    for (uint32_t i = 0; i < program->n_with; i++) {
+        const char *given = program->with[i], *equals = strchr(given, '=');
+        if (!equals || equals == given || !equals[1])
+            return cdz_err(err, CDZ_E_USAGE, "--with %s: expected NAME=FOLDER", given);
+        const char *folder =
+            cdz_cli_model_folder(&(cdz_program_settings){.offline = program->offline}, equals + 1,
+                                 CDZ_NEED_WEIGHTS, path, sizeof path);
+        if (!folder)
+            return cdz_err(err, CDZ_E_NOT_FOUND, "--with %s: there is no such model", given);
+        s->with_names[i] = strndup(given, (size_t)(equals - given));
+        if (!s->with_names[i]) return cdz_err(err, CDZ_E_NOMEM, "out of memory for models");
+        CDZ_TRY(cdz_model_open(s->runtime, folder, NULL, &s->with[i], err));
+        s->n_with++;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status open_observed(cdz_session *s, const char *path, cdz_error *err)
+{
+    if (!path) return CDZ_OK;
+    if (strcmp(path, "-") != 0) return cdz_write_grow(path, true, NULL, 0, &s->observed, err);
+    s->observed = stderr;
+    return CDZ_OK;
+}
+
+/* [the engine's thread] One call writes one line. */
+static void write_observed(void *user, uint64_t request, const char *plugin, const char *line,
+                           size_t len)
+{
+    FILE *to = user;
+    (void)request, (void)plugin;
+    fprintf(to, "%.*s\n", (int)len, line);
+}
+
+static void close_beside(cdz_session *s)
+{
+    for (uint32_t i = 0; s->with && i < s->n_with; i++) cdz_model_close(s->with[i]);
+    for (uint32_t i = 0; s->with_names && s->with_names[i]; i++)
+        free((char *)(uintptr_t)s->with_names[i]);
+    free((void *)s->with);
+    free((void *)s->with_names);
+    if (s->observed && s->observed != stderr && fclose(s->observed) != 0)
+        cdz_cli_say("--observe: the file could not be written: %s", strerror(errno));
+}
+
 static cdz_status open_all(const cdz_cli_options *o, const char *folder, const char *assistant,
                            cdz_session *s, cdz_error *err)
 {
@@ -162,6 +216,8 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, const c
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
     CDZ_TRY(cdz_session_model(s, o, folder, err));
     if (assistant) CDZ_TRY(cdz_model_open(s->runtime, assistant, NULL, &s->assistant, err));
+    CDZ_TRY(open_with(s, &o->host.program, err));
+    CDZ_TRY(open_observed(s, o->host.program.observe, err));
     return o->host.program.dev ? watch(s, err) : CDZ_OK;
 }
 
@@ -171,6 +227,13 @@ cdz_request cdz_session_request(const cdz_session *session, const cdz_cli_option
     request.model = session->model;
     request.assistant = session->assistant;
     request.pipeline = session->pipeline;
+    if (options->host.program.n_tools) request.on_tool = cdz_cli_on_tool;
+    request.tool_user = (void *)(uintptr_t)&options->host.program;
+    request.models = session->with;
+    request.model_names = session->with_names;
+    request.n_models = session->n_with;
+    if (session->observed) request.on_observed = write_observed;
+    request.observe_user = session->observed;
     return request;
 }
 
@@ -180,6 +243,7 @@ int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
     cdz_error err = {0};
     *session = (cdz_session){0};
     const double start = cdz_now_s();
+    if (!cdz_cli_tools_are_good(&options->host.program)) return CDZ_EXIT_USAGE;
     const char *folder = cdz_cli_model_folder(&options->host.program, options->host.program.model,
                                               CDZ_NEED_WEIGHTS, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
@@ -244,6 +308,7 @@ void cdz_session_close(cdz_session *session)
 {
     cdz_session_free_pipeline(session, session->pipeline);
     cdz_reloader_close(session->reloader);
+    close_beside(session);
     cdz_model_close(session->assistant);
     cdz_model_close(session->model);
     cdz_close(session->runtime);

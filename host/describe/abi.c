@@ -8,9 +8,12 @@
 #include "cadenza/ext/draft/thread-check.h"
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/grammar.h"
+#include "cadenza/ext/inserted.h"
 #include "cadenza/ext/mask.h"
+#include "cadenza/ext/observe.h"
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
+#include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
 #include "cadenza/ext/vec.h"
@@ -68,8 +71,9 @@ cdz_status cdz_fingerprint_check(const char *path, const cdz_entry *entry, cdz_e
 /* --- extensions ------------------------------------------------------------------------------------------- */
 
 static const char *const extensions[] = {
-    CDZ_EXT_COMPANION, CDZ_EXT_THREAD_CHECK, CDZ_EXT_FORM,      CDZ_EXT_GRAMMAR, CDZ_EXT_MASK,
-    CDZ_EXT_PHASE,     CDZ_EXT_STATE,        CDZ_EXT_TOKENIZER, CDZ_EXT_TRACE,   CDZ_EXT_VEC};
+    CDZ_EXT_COMPANION, CDZ_EXT_THREAD_CHECK, CDZ_EXT_FORM,  CDZ_EXT_GRAMMAR, CDZ_EXT_INSERTED,
+    CDZ_EXT_MASK,      CDZ_EXT_OBSERVE,      CDZ_EXT_PHASE, CDZ_EXT_STATE,   CDZ_EXT_TEXT,
+    CDZ_EXT_TOKENIZER, CDZ_EXT_TRACE,        CDZ_EXT_VEC};
 enum { N_EXTENSIONS = sizeof extensions / sizeof extensions[0] };
 
 const char *cdz_abi_extension(uint32_t i)

@@ -1,10 +1,11 @@
 /* context.c - ctx for processors and criteria: facts of the request, the row that is asked about, text. */
 #include <string.h>
 
+#include "cadenza/ext/observe.h"
+#include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
-#include "lua/script.h"
-#include "lua/types.h"
+#include "lua/decoder.h"
 
 #define CONTEXT  "cadenza.context"
 #define MAX_TAIL 4096
@@ -271,6 +272,24 @@ static int context_decode(lua_State *L)
     return 1;
 }
 
+/* ctx:convert(ids, from, to [, special]): what the ids of one of the request's models say, in ids of another. */
+static int context_convert(lua_State *L)
+{
+    const cdz_step *step = check_step(L);
+    const char *from = luaL_checkstring(L, 3), *to = luaL_checkstring(L, 4);
+    const bool special = lua_toboolean(L, 5);
+    const cdz_ids ids = cdz_lua_check_ids(L, 2);
+    cdz_ids out;
+
+    check_text_allowed(L, "convert");
+    const cdz_tokenizer_api *t = check_tokenizer(L, step);
+    cdz_lua_charge_elements(L, 128 * (size_t)ids.len);
+    const cdz_status st = t->convert(step, from, ids, to, special, &out);
+    if (st != CDZ_OK) return cdz_lua_host_failed(L, st);
+    push_id_table(L, out);
+    return 1;
+}
+
 /* ctx:token_text(id): what the token adds after other tokens, nil for ids without one. Anywhere. */
 static int context_token_text(lua_State *L)
 {
@@ -315,6 +334,74 @@ static int context_text_tail(lua_State *L)
     return 1;
 }
 
+/* The row that is asked about: of the request in a strategy, at `index`, else that of the call. */
+static uint32_t text_row(lua_State *L, int index, const char *name)
+{
+    const cdz_lua_session *S = cdz_lua_of(L);
+
+    if (S->kind == CDZ_KIND_STRATEGY) return cdz_lua_opt_row(L, index);
+    check_row(L, name);
+    return S->row;
+}
+
+static int push_text(lua_State *L, uint32_t r, uint32_t most)
+{
+    const cdz_step *step = check_step(L);
+    const cdz_text_api *api = cdz_get_text(step);
+    cdz_string text;
+
+    if (!api) return luaL_error(L, "this host has no cadenza.text/1");
+    const cdz_status st = api->tail(step, r, most, &text);
+    if (st != CDZ_OK) return cdz_lua_host_failed(L, st);
+    cdz_lua_charge(L, 1 + text.len / 8);
+    lua_pushlstring(L, text.at, text.len);
+    return 1;
+}
+
+/* ctx:text(): all that was generated so far; in a strategy ctx:text([row]). */
+static int context_text(lua_State *L)
+{
+    return push_text(L, text_row(L, 2, "text"), UINT32_MAX);
+}
+
+/* In a strategy: ctx:text_tail(n [, row]) */
+static int decoder_text_tail(lua_State *L)
+{
+    const lua_Integer n = luaL_checkinteger(L, 2);
+
+    luaL_argcheck(L, n >= 1 && n <= UINT32_MAX, 2, "must be 1 or more");
+    return push_text(L, text_row(L, 3, "text_tail"), (uint32_t)n);
+}
+
+static void check_observer(lua_State *L, const char *name)
+{
+    if (cdz_lua_of(L)->kind != CDZ_KIND_OBSERVER)
+        luaL_error(L, "ctx:%s works in observers and strategies", name);
+}
+
+/* ctx:result(name, value [, type]) of an observer. */
+static int context_result(lua_State *L)
+{
+    check_observer(L, "result");
+    return cdz_lua_result(L);
+}
+
+/* ctx:write(line): to whoever listens (--observe FILE). */
+static int context_write(lua_State *L)
+{
+    const cdz_step *step = check_step(L);
+    size_t len;
+    const char *line = luaL_checklstring(L, 2, &len);
+    const cdz_observe_api *api = cdz_get_observe(step);
+
+    check_observer(L, "write");
+    if (!api) return luaL_error(L, "ctx:write works in a request");
+    if (memchr(line, '\n', len)) return luaL_error(L, "write: one line, without its end");
+    cdz_lua_charge_elements(L, len);
+    const cdz_status st = api->write(step, line, len);
+    return st == CDZ_OK ? 0 : cdz_lua_host_failed(L, st);
+}
+
 static int context_log(lua_State *L)
 {
     lua_remove(L, 1);
@@ -324,25 +411,32 @@ static int context_log(lua_State *L)
 static const luaL_Reg request_methods[] = {{"config", context_config},
                                            {"encode", context_encode},
                                            {"decode", context_decode},
+                                           {"convert", context_convert},
                                            {"log", context_log},
                                            {"token_text", context_token_text},
                                            {"prompt_of", context_prompt_of},
+                                           {"text", context_text},
                                            {NULL, NULL}};
 
 void cdz_lua_add_request_methods(lua_State *L)
 {
+    static const luaL_Reg own[] = {{"text_tail", decoder_text_tail}, {NULL, NULL}};
+
     luaL_setfuncs(L, request_methods, 0);
+    luaL_setfuncs(L, own, 0);
 }
 
 void cdz_lua_push_ctx(lua_State *L)
 {
     enum { SHARED = sizeof request_methods / sizeof request_methods[0] - 1 };
-    luaL_Reg methods[SHARED + 3] = {{NULL, NULL}};
+    luaL_Reg methods[SHARED + 5] = {{NULL, NULL}};
     static const luaL_Reg meta[] = {{NULL, NULL}};
 
     memcpy(methods, request_methods, sizeof request_methods);
     methods[SHARED] = (luaL_Reg){"text_tail", context_text_tail};
     methods[SHARED + 1] = (luaL_Reg){"companion_logits", cdz_lua_companion_logits};
+    methods[SHARED + 2] = (luaL_Reg){"result", context_result};
+    methods[SHARED + 3] = (luaL_Reg){"write", context_write};
     cdz_lua_define_type(L, CONTEXT, methods, meta, context_index);
     lua_newuserdatauv(L, 0, 0);
     luaL_setmetatable(L, CONTEXT);

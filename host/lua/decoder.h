@@ -49,7 +49,8 @@ int32_t cdz_lua_check_token(lua_State *L, int index);
 void cdz_lua_push_tokens(lua_State *L, const int32_t *tokens, uint32_t n);
 
 extern const luaL_Reg cdz_lua_row_verbs[], cdz_lua_score_verbs[], cdz_lua_seq_verbs[],
-    cdz_lua_end_verbs[], cdz_lua_search_verbs[], cdz_lua_draft_verbs[], cdz_lua_hidden_verbs[];
+    cdz_lua_end_verbs[], cdz_lua_search_verbs[], cdz_lua_draft_verbs[], cdz_lua_hidden_verbs[],
+    cdz_lua_outside_verbs[], cdz_lua_insert_verbs[], cdz_lua_branch_verbs[];
 void cdz_lua_open_seq(lua_State *L);
 /* steer.c: gives the sequence the edits that are listed behind `at`. */
 int cdz_lua_steer_at(lua_State *L, int at, cdz_seq *seq);
@@ -64,5 +65,9 @@ size_t cdz_lua_total_ids(lua_State *L, int index, uint32_t *n);
 void cdz_lua_read_id_lists(lua_State *L, int index, cdz_lua_verb *v);
 /* Request rows at index: a list of as many as the verb has, one number for one; nothing with one row. */
 void cdz_lua_read_rows(lua_State *L, int index, cdz_lua_verb *v);
+/* The number of sequences at index, a list or one; and the verb's n of them. */
+uint32_t cdz_lua_count_seqs(lua_State *L, int index);
+void cdz_lua_read_seqs(lua_State *L, int index, cdz_lua_verb *v);
+void cdz_lua_push_stop(lua_State *L, const cdz_stop *stop); /* its reason; false: it goes on */
 
 #endif

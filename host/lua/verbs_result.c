@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "cadenza/ext/observe.h"
 #include "lua/decoder.h"
 
 #define MAX_DIMS     8
@@ -283,6 +284,20 @@ static void write_value(lua_State *L, int index, cdz_buf *out, int depth)
     }
 }
 
+/* A strategy's result, or an observer's. */
+static cdz_status put(lua_State *L, const char *name, cdz_result_type type, uint32_t n_dims,
+                      const uint64_t *shape, const void *data)
+{
+    const cdz_lua_session *S = cdz_lua_of(L);
+    const cdz_observe_api *api =
+        S->kind == CDZ_KIND_OBSERVER && S->step ? cdz_get_observe(S->step) : NULL;
+
+    if (S->kind != CDZ_KIND_OBSERVER)
+        return cdz_put_result(cdz_lua_decoder(L), name, type, n_dims, shape, data);
+    if (!api) luaL_error(L, "ctx:result of an observer works in a request");
+    return api->put_result(S->step, name, type, n_dims, shape, data);
+}
+
 static int put_json(lua_State *L, const char *name)
 {
     lua_settop(L, 3);
@@ -290,8 +305,7 @@ static int put_json(lua_State *L, const char *name)
     write_value(L, 3, text, 0);
     if (text->failed) cdz_lua_spend(L, CDZ_LUA_SPENT_MEMORY);
     const uint64_t shape[] = {text->len};
-    const cdz_status status =
-        cdz_put_result(cdz_lua_decoder(L), name, CDZ_RESULT_JSON, 1, shape, text->data);
+    const cdz_status status = put(L, name, CDZ_RESULT_JSON, 1, shape, text->data);
     cdz_buf_free(text);
     cdz_lua_try(L, status);
     return 0;
@@ -337,6 +351,6 @@ int cdz_lua_result(lua_State *L)
     const char *why = fits ? as_array(L, &r) : "too large";
     if (why && typed) return luaL_error(L, "result: %s", why);
     if (why) return put_json(L, name);
-    cdz_lua_try(L, cdz_put_result(cdz_lua_decoder(L), name, r.type, r.n_dims, r.shape, r.data));
+    cdz_lua_try(L, put(L, name, r.type, r.n_dims, r.shape, r.data));
     return 0;
 }

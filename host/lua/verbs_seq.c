@@ -199,8 +199,7 @@ static int seq_gc(lua_State *L)
 
 /* --- forward, process, stop_test -------------------------------------------------------------------------------------- */
 
-/* The number of sequences at index: a list, or one. */
-static uint32_t count_seqs(lua_State *L, int index)
+uint32_t cdz_lua_count_seqs(lua_State *L, int index)
 {
     if (!lua_istable(L, index)) return 1;
     const size_t n = lua_rawlen(L, index);
@@ -209,7 +208,7 @@ static uint32_t count_seqs(lua_State *L, int index)
     return (uint32_t)n;
 }
 
-static void read_seqs(lua_State *L, int index, cdz_lua_verb *v)
+void cdz_lua_read_seqs(lua_State *L, int index, cdz_lua_verb *v)
 {
     for (uint32_t i = 0; i < v->n; i++) {
         if (lua_istable(L, index))
@@ -258,8 +257,8 @@ static int verb_seq_forward(lua_State *L)
     cdz_lua_decoder(L);
     lua_settop(L, 3);
     const cdz_positions positions = (cdz_positions)luaL_checkoption(L, 3, "last", names);
-    cdz_lua_verb *v = cdz_lua_push_verb(L, count_seqs(L, 2), 0);
-    read_seqs(L, 2, v);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, cdz_lua_count_seqs(L, 2), 0);
+    cdz_lua_read_seqs(L, 2, v);
     v->run = run_seq_forward;
     v->done = push_out;
     v->positions = positions;
@@ -285,11 +284,11 @@ static int verb_seq_process(lua_State *L)
     cdz_lua_decoder(L);
     lua_settop(L, 4);
     cdz_scores *scores = &cdz_lua_check_scores(L, 4)->scores;
-    cdz_lua_verb *v = cdz_lua_push_verb(L, count_seqs(L, 2), 0);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, cdz_lua_count_seqs(L, 2), 0);
     if (scores->n_rows != v->n)
         return luaL_error(L, "%I rows of scores for %I sequences", (lua_Integer)scores->n_rows,
                           (lua_Integer)v->n);
-    read_seqs(L, 2, v);
+    cdz_lua_read_seqs(L, 2, v);
     cdz_lua_read_rows(L, 3, v);
     v->run = run_seq_process;
     v->done = return_scores;
@@ -302,20 +301,24 @@ static cdz_status run_stop_test(cdz_decoder *dec, cdz_lua_verb *v)
     return cdz_stop_test(dec, v->ids, v->rows, v->n, v->stops);
 }
 
-static int push_stops(lua_State *L, cdz_lua_verb *v)
+void cdz_lua_push_stop(lua_State *L, const cdz_stop *stop)
 {
     static const char *const names[] = {"", "eos", "length", "time", "string", "custom"};
 
+    if (stop->reason == CDZ_GO_ON)
+        lua_pushboolean(L, 0);
+    else if (stop->reason < CDZ_STOP_CUSTOM)
+        lua_pushstring(L, names[stop->reason]);
+    else
+        lua_pushlstring(L, stop->text.at ? stop->text.at : "custom",
+                        stop->text.at ? stop->text.len : 6);
+}
+
+static int push_stops(lua_State *L, cdz_lua_verb *v)
+{
     lua_createtable(L, (int)v->n, 0);
     for (uint32_t i = 0; i < v->n; i++) {
-        const cdz_stop *stop = &v->stops[i];
-        if (stop->reason == CDZ_GO_ON)
-            lua_pushboolean(L, 0);
-        else if (stop->reason < CDZ_STOP_CUSTOM)
-            lua_pushstring(L, names[stop->reason]);
-        else
-            lua_pushlstring(L, stop->text.at ? stop->text.at : "custom",
-                            stop->text.at ? stop->text.len : 6);
+        cdz_lua_push_stop(L, &v->stops[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;

@@ -51,9 +51,11 @@ typedef enum cdz_setting_group {
     CDZ_TAKES_DEVICE = 1u << 13,       /* of the machine --device alone */
     CDZ_TAKES_SERVER = 1u << 14,       /* --listen, --max-queue, ... */
     CDZ_TAKES_HUB = 1u << 15,          /* of the model --revision and --offline alone */
+    CDZ_TAKES_TOOLS = 1u << 16,        /* --tool */
     /* What runs requests has all of these. */
-    CDZ_TAKES_ALL = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE | CDZ_TAKES_GENERATION |
-                    CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS | CDZ_TAKES_DRAFT | CDZ_TAKES_TIME,
+    CDZ_TAKES_ALL = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE |
+                    CDZ_TAKES_GENERATION | CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS |
+                    CDZ_TAKES_DRAFT | CDZ_TAKES_TIME | CDZ_TAKES_TOOLS,
 } cdz_setting_group;
 
 /* What an option, a key or a variable holds, and the field's type. */
@@ -189,6 +191,11 @@ typedef struct cdz_program_settings {
     const char *custom_generate;
     const char *log; /* lowest level of plugins' lines that is shown, or "none"; NULL: info */
     bool dev;        /* reload what changes */
+    const char *const *tools; /* (n_tools) NAME=COMMAND: who answers decode loops */
+    uint32_t n_tools;
+    const char *const *with; /* (n_with) NAME=FOLDER: further models */
+    uint32_t n_with;
+    const char *observe; /* file of the observers' lines; NULL: none */
     cdz_server_settings server;
 } cdz_program_settings;
 

@@ -147,6 +147,20 @@ static const cdz_setting decoding_rows[] = {
      MEMBER(OBJECT),
      .or_null = true,
      FLAG("assistant", 0, CDZ_FLAG_ONCE, "FOLDER", "a draft model, for strategies that use one")},
+    {.name = "with",
+     .group = CDZ_TAKES_DRAFT,
+     .kind = CDZ_KIND_TEXTS,
+     PROGRAM(with, const char *const *),
+     .count = CDZ_FIELD_(cdz_program_settings, n_with, uint32_t),
+     FLAG("with", 0, 0, "NAME=FOLDER",
+          "a further model, which decode loops use by that name: a reward model, a critic; may be "
+          "repeated")},
+    {.name = "observe",
+     .group = CDZ_TAKES_DRAFT,
+     .kind = CDZ_KIND_TEXT,
+     PROGRAM(observe, const char *),
+     FLAG("observe", 0, CDZ_FLAG_ONCE, "FILE",
+          "lines that observers write go to the end of this file; - is standard error")},
     {.name = "log",
      .group = CDZ_TAKES_DECODING,
      .kind = CDZ_KIND_WORD,
@@ -166,6 +180,14 @@ static const cdz_setting decoding_rows[] = {
 };
 
 static const cdz_setting plugin_rows[] = {
+    {.name = "tool",
+     .group = CDZ_TAKES_TOOLS,
+     .kind = CDZ_KIND_TEXTS,
+     PROGRAM(tools, const char *const *),
+     .count = CDZ_FIELD_(cdz_program_settings, n_tools, uint32_t),
+     FLAG("tool", 0, 0, "NAME=COMMAND",
+          "a shell command that answers decode loops which call NAME: the text on its standard "
+          "input, the answer on its standard output; may be repeated")},
     {.name = "plugin",
      .group = CDZ_TAKES_PLUGINS,
      .kind = CDZ_KIND_TEXTS,

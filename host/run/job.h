@@ -46,11 +46,19 @@ typedef struct cdz_new_tokens {
     const cdz_token_score *scores;
 } cdz_new_tokens;
 
+/* A further model that a loop may use by name. */
+typedef struct cdz_job_model {
+    const char *name;
+    cdz_run_model *model;
+} cdz_job_model;
+
 /* One generate() call. Everything pointed to lives until on_done returned (the arena is the job's own). */
 typedef struct cdz_job {
     cdz_arena arena;
     cdz_plan *plan;                   /* owned */
     cdz_run_model *model, *assistant; /* retained by the submitter; assistant may be NULL */
+    const cdz_job_model *others;      /* (n_others) in the arena; retained as those are */
+    uint32_t n_others;
     uint32_t n_prompts, n_rows, prompt_len;
     uint32_t n_embeds; /* positions of a prompt given as embeddings, which prompt_len ids may stand beside; 0: none */
     cdz_job_row *rows; /* n_prompts; request row r starts as rows[r / (n_rows / n_prompts)] */
@@ -88,6 +96,10 @@ typedef struct cdz_job {
 
     /* [engine thread] New ids of a row, whole, in order; never for pads of finished rows. Held back for CDZ_REWINDS. */
     void (*on_tokens)(void *user, const cdz_new_tokens *tokens);
+    /* [a helper's thread] Answers a loop's question; NULL: nobody does. The rest of `call` is the loop's. */
+    cdz_status (*on_tool)(void *user, cdz_tool_question *call, cdz_error *err);
+    /* [engine thread] A line of an observer; NULL: nobody listens. */
+    void (*on_observed)(void *user, const char *plugin, const char *line, size_t len);
     /* [engine thread] Once, at the end. outcome is owned by the callee. */
     void (*on_done)(void *user, cdz_outcome *outcome);
     void *user;
@@ -106,6 +118,8 @@ typedef struct cdz_outcome_row {
     cdz_stop stop;
     const cdz_token_score
         *scores; /* (n_new) of a sequence that the strategy returned; NULL: the steps have them */
+    const cdz_span *spans; /* (n_spans) that the model did not write */
+    uint32_t n_spans;
 } cdz_outcome_row;
 
 /* A result of the strategy's own. */

@@ -208,6 +208,8 @@ static cdz_status submit_rows(cdz_http_exchange *e, cdz_generation_run *run, uin
                                  .stream_leaders = e->ask.top,
                                  .request_id = e->request_id,
                                  .traceparent = e->traceparent[0] ? e->traceparent : NULL,
+                                 .on_tool = e->serve->options.on_tool,
+                                 .tool_user = e->serve->options.tool_user,
                                  .on_event = on_event,
                                  .user = run};
     const cdz_status status = json.failed || salt.failed || !room

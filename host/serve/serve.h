@@ -64,6 +64,9 @@ typedef struct cdz_serve_options {
     /* [a worker] Reads the settings again and hands them to cdz_serve_change; NULL: there is nothing to read. */
     cdz_status (*reread)(void *user, cdz_error *err);
     void *user;
+    /* Who answers decode loops, as in cdz_request; NULL: nobody does. */
+    cdz_status (*on_tool)(void *user, const cdz_tool_question *call, cdz_error *err);
+    void *tool_user;
 } cdz_serve_options;
 
 cdz_status cdz_serve_open(const cdz_serve_options *options, cdz_serve **out, cdz_error *err);

@@ -634,6 +634,13 @@ function Context:encode(text, special) end
 ---@param skip_special? boolean
 ---@return string
 function Context:decode(ids, skip_special) end
+---What ids of one of the request's models ("target", "assistant") say, in ids of another.
+---@param ids integer[]|Ids
+---@param from string
+---@param to string
+---@param special? boolean with the other model's begin and end tokens
+---@return integer[]
+function Context:convert(ids, from, to, special) end
 ---@param id integer
 ---@return string?
 function Context:token_text(id) end
@@ -641,6 +648,17 @@ function Context:token_text(id) end
 ---@param n integer
 ---@return string
 function Context:text_tail(n) end
+---All of the text generated so far.
+---@return string
+function Context:text() end
+---In an observer: a value into the answer's "results", as a strategy's.
+---@param name string
+---@param value any
+---@param type? "int64"|"int32"|"float32"|"bool"
+function Context:result(name, value, type) end
+---In an observer: a line for whoever listens (--observe FILE, cdz_request.on_observed).
+---@param line string
+function Context:write(line) end
 ---In apply of a processor with a companion: the logits after the companion, read-only; nil when the row has none.
 ---@param row? integer of a batch, from 1
 ---@return cadenza.Vec?
@@ -890,6 +908,61 @@ function Decoder:cancelled() end
 ---The monotonic second at which the request ends.
 ---@return number?
 function Decoder:deadline_s() end
+---What the model says of each sequence's last tokens: the sum of their log-probabilities, without processors.
+---@param sequences Seq|Seq[]
+---@param last integer
+---@return number[]
+function Decoder:seq_score(sequences, last) end
+---Appends a token to each sequence; scores of what comes next, in one pass.
+---@param sequences Seq|Seq[]
+---@param tokens integer[]|integer
+---@return Scores
+function Decoder:seq_append_forward(sequences, tokens) end
+---Continues sequences by at most so many tokens each, a pass a token for all of them: drawn, or with greedy the likeliest.
+---rows: which request row each continues.
+---@param sequences Seq|Seq[]
+---@param most integer
+---@param options? { rows?: integer[]|integer, greedy?: boolean }
+---@return { n_new: integer, logprob: number, stop: string|false }[]
+function Decoder:rollouts(sequences, most, options) end
+---The last n bytes of a row's new text, never beginning inside a character; the row may be left out where there is one.
+---@param n integer
+---@param row? integer
+---@return string
+function Decoder:text_tail(n, row) end
+---All of a row's new text.
+---@param row? integer
+---@return string
+function Decoder:text(row) end
+---Waits so many seconds, from 0 to a million. The other requests go on.
+---@param seconds number
+function Decoder:sleep(seconds) end
+---Asks the tool of that name (--tool NAME=COMMAND, cdz_request.on_tool) and waits for its answer. The other requests go on.
+---@param name string
+---@param text string
+---@return string? answer
+---@return string? why there is none
+function Decoder:call(name, text) end
+---Appends ids that the model did not write. Without options nobody sees them but the model; the row may be left out where
+---there is one. who: their writer, as the answer's "spans" name it.
+---@param row integer
+---@param ids integer[]|Ids
+---@param options? { shown?: boolean, counts?: boolean, stops?: boolean, who?: string }
+---@return boolean ended whether the row has ended in them
+---@overload fun(self: Decoder, ids: integer[]|Ids, options?: table): boolean
+function Decoder:insert(row, ids, options) end
+---The row's first n new tokens stay: they are streamed now, and rewind does not reach them. The row may be left out where
+---there is one.
+---@param row integer
+---@param n integer
+---@overload fun(self: Decoder, n: integer)
+function Decoder:commit(row, n) end
+---The same as call.
+---@param name string
+---@param text string
+---@return string? answer
+---@return string? why
+function Decoder:call_tool(name, text) end
 ---@param model? string
 ---@return integer?
 function Decoder:vocab_size(model) end
@@ -930,6 +1003,13 @@ function Decoder:encode(text, special) end
 ---@param skip_special? boolean
 ---@return string
 function Decoder:decode(ids, skip_special) end
+---What ids of one of the request's models ("target", "assistant") say, in ids of another.
+---@param ids integer[]|Ids
+---@param from string
+---@param to string
+---@param special? boolean with the other model's begin and end tokens
+---@return integer[]
+function Decoder:convert(ids, from, to, special) end
 ---@param id integer
 ---@return string?
 function Decoder:token_text(id) end

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/state.h"
+#include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/vec.h"
 #include "cadenza/processor.h"
@@ -181,9 +182,34 @@ static const float *fake_companion(const cdz_step *step, uint32_t r)
 
 /* What fake_decoder.h adds. */
 static const cdz_mask_host *fake_mask;
+static cdz_ids (*fake_row_ids)(const cdz_step *step, uint32_t r); /* of a decoder's rows */
+
+/* The last n bytes of row r's new text, in one place that the next call writes over. */
+static cdz_status fake_tail(const cdz_step *step, uint32_t r, uint32_t n, cdz_string *out)
+{
+    static char text[4096];
+    size_t len = 0, from = 0;
+    const cdz_ids ids = fake_row_ids ? fake_row_ids(step, r) : step->input_ids[r];
+    for (uint32_t i = step->request->prompt_len; i < ids.len; i++) {
+        const cdz_string added = fake_token_text(step, ids.at[i]);
+        assert_true(len + added.len < sizeof text);
+        if (added.len) memcpy(text + len, added.at, added.len);
+        len += added.len;
+    }
+    for (from = len > n ? len - n : 0; from < len && ((unsigned char)text[from] & 0xC0) == 0x80;)
+        from++;
+    *out = (cdz_string){text + from, (uint32_t)(len - from)};
+    return CDZ_OK;
+}
+
+static cdz_status fake_text(const cdz_step *step, uint32_t r, cdz_string *out)
+{
+    return fake_tail(step, r, UINT32_MAX, out);
+}
 
 static const void *fake_extension(const char *id)
 {
+    static const cdz_text_api row_text = {sizeof row_text, fake_tail, fake_text};
     static const cdz_companion_host companions = {sizeof companions, fake_companion};
     static const cdz_tokenizer_api tokenizer = {sizeof tokenizer, fake_present, fake_token_text,
                                                 fake_n_tokens,    fake_encode,  fake_decode,
@@ -191,6 +217,7 @@ static const void *fake_extension(const char *id)
 
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return &tokenizer;
+    if (strcmp(id, CDZ_EXT_TEXT) == 0) return &row_text;
     if (cdz_is_companion(id)) return &companions;
     if (strcmp(id, CDZ_EXT_MASK) == 0) return fake_mask;
     return NULL;

@@ -577,6 +577,97 @@ static cdz_status fd_draw_rows(cdz_decoder *dec, cdz_scores *s, int32_t *tokens)
     return fd_multinomial(dec, s, tokens);
 }
 
+static cdz_status fd_sleep(cdz_decoder *dec, double seconds)
+{
+    note(fd_of(dec), "sleep(%g) ", seconds);
+    return CDZ_OK;
+}
+
+/* Every tool answers with the question, the tool "broken" with a sentence. */
+static cdz_status fd_call_tool(cdz_decoder *dec, const char *name, const char *text, uint32_t len,
+                               cdz_tool_answer *out)
+{
+    note(fd_of(dec), "call(%s,%u) ", name, len);
+    out->failed = strcmp(name, "broken") == 0;
+    out->text = out->failed ? (cdz_string){"out of order", 12} : (cdz_string){text, len};
+    return CDZ_OK;
+}
+
+static cdz_status fd_insert(cdz_decoder *dec, uint32_t row, const int32_t *ids, uint32_t n,
+                            uint32_t flags, const char *who)
+{
+    note(fd_of(dec), "insert(%u,%u,%u,%s) ", row, n, flags, who ? who : "-");
+    for (uint32_t i = 0; i < n; i++)
+        fd_of(dec)->rows[row].ids[fd_of(dec)->rows[row].len++] = ids[i];
+    return CDZ_OK;
+}
+
+static cdz_status fd_commit(cdz_decoder *dec, uint32_t row, uint32_t n)
+{
+    note(fd_of(dec), "commit(%u,%u) ", row, n);
+    return CDZ_OK;
+}
+
+static cdz_status fd_seq_score(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t last,
+                               float *out)
+{
+    note(fd_of(dec), "seq_score(%u,%u) ", n, last);
+    for (uint32_t i = 0; i < n; i++) out[i] = -(float)seqs[i]->len;
+    return CDZ_OK;
+}
+
+static cdz_status fd_seq_append_forward(cdz_decoder *dec, cdz_seq *const *seqs,
+                                        const int32_t *tokens, uint32_t n, cdz_scores *out)
+{
+    for (uint32_t i = 0; i < n; i++) CDZ_TRY(dec->api->seq_append(dec, seqs[i], &tokens[i], 1));
+    return dec->api->seq_forward(dec, seqs, n, CDZ_POSITIONS_LAST, out);
+}
+
+/* One more token for each of the branches that go on, by the verbs of the table. */
+static cdz_status fd_roll(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n,
+                          bool draws, cdz_rollout *out)
+{
+    cdz_seq *live[FAKE_ROWS * 8];
+    uint32_t live_rows[FAKE_ROWS * 8], which[FAKE_ROWS * 8], n_live = 0;
+    int32_t tokens[FAKE_ROWS * 8];
+    cdz_scores scores;
+
+    assert_true(n <= FAKE_ROWS * 8);
+    for (uint32_t i = 0; i < n; i++)
+        if (out[i].stop.reason == CDZ_GO_ON) {
+            live[n_live] = seqs[i];
+            live_rows[n_live] = rows[i];
+            which[n_live++] = i;
+        }
+    if (n_live == 0) return CDZ_OK;
+    CDZ_TRY(dec->api->seq_forward(dec, live, n_live, CDZ_POSITIONS_LAST, &scores));
+    CDZ_TRY(dec->api->seq_process(dec, live, live_rows, n_live, &scores));
+    CDZ_TRY(dec->api->softmax(dec, &scores));
+    if (draws) CDZ_TRY(dec->api->multinomial(dec, &scores, tokens));
+    for (uint32_t i = 0; i < n_live; i++) {
+        cdz_pick pick;
+        cdz_rollout *r = &out[which[i]];
+        CDZ_TRY(dec->api->argmax(dec, &scores, i, &pick));
+        if (!draws) tokens[i] = pick.token;
+        CDZ_TRY(dec->api->seq_append(dec, live[i], &tokens[i], 1));
+        r->n_new++;
+        r->logprob += logf(cdz_row(&scores, i)[tokens[i]]);
+        const uint32_t own = fd_of(dec)->rows[rows[which[i]]].len;
+        const cdz_ids suffix = {live[i]->ids + own, live[i]->len - own};
+        CDZ_TRY(dec->api->stop_test(dec, &suffix, &rows[which[i]], 1, &r->stop));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status fd_rollouts(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
+                              uint32_t n, uint32_t most, bool draws, cdz_rollout *out)
+{
+    note(fd_of(dec), "rollouts(%u,%u) ", n, most);
+    memset(out, 0, n * sizeof *out);
+    for (uint32_t i = 0; i < most; i++) CDZ_TRY(fd_roll(dec, seqs, rows, n, draws, out));
+    return CDZ_OK;
+}
+
 static const cdz_decoder_api fake_decoder_api = {
     .size = sizeof(cdz_decoder_api),
     .n_rows = fd_n_rows,
@@ -636,7 +727,22 @@ static const cdz_decoder_api fake_decoder_api = {
     .draw_rows = fd_draw_rows,
     .lens = fd_lens,
     .seq_steer = fd_seq_steer,
+    .sleep = fd_sleep,
+    .call_tool = fd_call_tool,
+    .insert = fd_insert,
+    .commit = fd_commit,
+    .seq_score = fd_seq_score,
+    .seq_append_forward = fd_seq_append_forward,
+    .rollouts = fd_rollouts,
 };
+
+static fake_decoder *fd_newest; /* whose rows have texts */
+
+static cdz_ids fd_row_ids(const cdz_step *step, uint32_t r)
+{
+    (void)step;
+    return (cdz_ids){fd_newest->rows[r].ids, fd_newest->rows[r].len};
+}
 
 /* Rows begin with the ids of the fake request: 1, 3, 5, 3. */
 static fake_decoder *fd_new(uint32_t n_rows, uint32_t most)
@@ -646,6 +752,8 @@ static fake_decoder *fd_new(uint32_t n_rows, uint32_t most)
     assert_non_null(d);
     d->dec.api = &fake_decoder_api;
     fake_mask = &fd_mask_host;
+    fake_row_ids = fd_row_ids;
+    fd_newest = d;
     d->f = fake_new(n_rows, FAKE_VOCAB);
     d->n_rows = n_rows;
     d->n_vocab = FAKE_VOCAB;

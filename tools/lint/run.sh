@@ -27,7 +27,7 @@ check_includes() { # files-regex allowed-regex
     [ -z "$bad" ] || offend "$bad"
 }
 check_includes "^(processors|strategies|drafters|schedulers|presses|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
-check_includes '^sdk/include/' '[a-z]+\.h"|\.\./\.\./plugin\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
+check_includes '^sdk/include/' '[a-z]+\.h"|ext/[a-z]+\.h"|\.\./\.\./plugin\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
 check_includes '^kernels/' 'kernels\.h"|cpu/|ref/|[a-z0-9_]+\.(h|inc)"'
 check_includes '^host/' 'cadenza/|kernels\.h"|backend_abi\.h"|([a-z]+/)+[a-z0-9_]+\.(h|inc)"|[a-z0-9_]+\.(h|inc)"'
 # The rooms of host/: no include goes up a floor. The design page shows the same floors.

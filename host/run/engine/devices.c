@@ -136,7 +136,7 @@ bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg)
     if (runs) {
         /* cppcheck-suppress autoVariables ; it is waited for */
         engine->order = &order;
-        pthread_cond_broadcast(&engine->wake);
+        cdz_engine_wake(engine);
         while (!order.done) cdz_mutex_wait(&engine->lock, &engine->ordered, NULL);
     }
     cdz_mutex_unlock(&engine->lock);

@@ -140,7 +140,10 @@ static void *engine_main(void *arg)
     cdz_engine *engine = arg;
     void *spare = cdz_stack_begin();
     cdz_thread_serve(engine);
-    while (await_work(engine)) cdz_engine_tick(engine);
+    while (await_work(engine)) {
+        cdz_engine_tick(engine);
+        cdz_engine_rest(engine);
+    }
     cdz_referee_end(engine);
     cdz_stack_end(spare);
     return NULL;
@@ -249,11 +252,12 @@ void cdz_engine_free(cdz_engine *engine)
     if (engine->has_thread) {
         cdz_mutex_lock(&engine->lock);
         engine->stopping = true;
-        pthread_cond_broadcast(&engine->wake);
+        cdz_engine_wake(engine);
         cdz_mutex_unlock(&engine->lock);
         pthread_join(engine->thread, NULL);
     }
     const void *served = cdz_thread_serve(engine); /* its own has ended */
+    cdz_engine_end_outside(engine);
     free_kept(engine);
     orphan_kept(engine);
     cdz_mutex_lock(&engine->lock);
@@ -438,7 +442,7 @@ void cdz_run_model_release(cdz_run_model *model)
     }
     cdz_mutex_lock(&engine->lock);
     model->condemned = true;
-    pthread_cond_broadcast(&engine->wake);
+    cdz_engine_wake(engine);
     cdz_mutex_unlock(&engine->lock);
 }
 
@@ -471,6 +475,11 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
                        job->n_rows, job->n_prompts);
     const uint32_t n_vocab = job->model->weights->arch.n_vocab;
     CDZ_TRY(check_sources(job, err));
+    for (uint32_t i = 0; i < job->n_others; i++)
+        if (job->others[i].model->weights->arch.encoder)
+            return cdz_err(err, CDZ_E_UNSUPPORTED,
+                           "the model \"%s\" has an encoder, which would need a prompt of its own",
+                           job->others[i].name);
     for (uint32_t r = 0; r < job->n_prompts; r++)
         for (uint32_t i = 0; i < job->prompt_len; i++)
             if (job->rows[r].ids[i] < 0 || (uint32_t)job->rows[r].ids[i] >= n_vocab)
@@ -491,6 +500,10 @@ static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz
     uint64_t recurrent;
     if (other) per_block += job->assistant->block_bytes;
     if (other) per_state += job->assistant->state_bytes;
+    for (uint32_t i = 0; i < job->n_others; i++) {
+        per_block += job->others[i].model->block_bytes;
+        per_state += job->others[i].model->state_bytes;
+    }
     const bool fits = !__builtin_mul_overflow(blocks, per_block, &need) &&
                       cdz_packed_bytes(job, &packed) &&
                       !__builtin_add_overflow(need, packed, &need) &&
@@ -538,7 +551,7 @@ static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_
         *engine->queue_end = task;
         engine->queue_end = &task->next;
         engine->n_queued++;
-        pthread_cond_broadcast(&engine->wake);
+        cdz_engine_wake(engine);
     }
     cdz_mutex_unlock(&engine->lock);
     return status;
@@ -608,6 +621,7 @@ cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err)
     cdz_task *task = find_task(engine->queue, id);
     if (!task) task = find_task(engine->running, id);
     if (task) atomic_store(&task->cancelled, true);
+    if (task) cdz_engine_wake(engine);
     cdz_mutex_unlock(&engine->lock);
     if (task) return CDZ_OK;
     return cdz_err(err, CDZ_E_NOT_FOUND, "no request %" PRIu64 " is waiting or running", id);

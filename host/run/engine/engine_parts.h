@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "base/bell.h"
 #include "base/mutex.h"
 #include "run/engine/engine.h"
 #include "run/engine/referee.h"
@@ -58,9 +59,15 @@ struct cdz_engine {
     cdz_want **wants; /* (want_cap) of one pass */
     uint32_t want_cap;
     bool fuses;
-    bool shares_nothing; /* sequences have blocks of their own */
-    bool forgets;        /* no prompt finds what others have computed */
-    cdz_referee referee; /* whose turn it is */
+    bool shares_nothing;   /* sequences have blocks of their own */
+    bool forgets;          /* no prompt finds what others have computed */
+    cdz_referee referee;   /* whose turn it is */
+    cdz_helpers *helpers;  /* NULL: no loop has asked for any */
+    uint32_t n_outside;    /* loops that wait for something outside */
+    bool moved;            /* a fibre or a pass ran in the newest tick, or a request began */
+    struct pollfd *polled; /* (polled_cap) */
+    uint32_t polled_cap;
+    cdz_bell bell; /* opened under the lock, once */
 
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
     void (*progress)(void *user, const char *folder, uint64_t done, uint64_t bytes);
@@ -107,6 +114,16 @@ void cdz_packed_rest(cdz_run_model *model, const cdz_kv_pool *but);
 /* Starts what may start, runs every fibre that can go on, and one pass per model; ended requests are delivered. The
  * lock is not held. */
 void cdz_engine_tick(cdz_engine *engine);
+
+/* --- outside.c [engine] --- */
+void cdz_engine_wake(
+    cdz_engine *engine); /* [any, the lock is held] Ends its sleep: there is something to do. */
+/* The berths' go_outside. */
+cdz_status cdz_engine_go_outside(void *engine, cdz_helpers **helpers, cdz_error *err);
+void cdz_engine_end_outside(cdz_engine *engine);  /* once its thread has ended */
+void cdz_engine_look_outside(cdz_engine *engine); /* What has come for the loops that wait there? */
+/* After a tick in which nothing moved: sleeps until something has come, a time has passed, or somebody rings. */
+void cdz_engine_rest(cdz_engine *engine);
 
 /* --- walk.c [engine] --- */
 #ifdef CDZ_CHECKED

@@ -49,7 +49,7 @@ void cdz_kept_release(cdz_kept *kept)
     }
     cdz_mutex_lock(&engine->lock);
     kept->condemned = true;
-    pthread_cond_broadcast(&engine->wake);
+    cdz_engine_wake(engine);
     cdz_mutex_unlock(&engine->lock);
 }
 

@@ -30,6 +30,21 @@ static cdz_stop stop_of_open_row(const cdz_task *task)
     }
 }
 
+static bool copy_spans(cdz_arena *arena, const cdz_insertions *in, cdz_outcome_row *out)
+{
+    if (in->n == 0) return true;
+    cdz_span *spans = cdz_arena_array(arena, in->n, sizeof *spans);
+    if (!spans) return false;
+    for (uint32_t i = 0; i < in->n; i++) {
+        spans[i] = in->at[i].span;
+        spans[i].who = cdz_arena_strdup(arena, in->at[i].span.who);
+        if (!spans[i].who) return false;
+    }
+    out->spans = spans;
+    out->n_spans = in->n;
+    return true;
+}
+
 /* A row's ids, filled up with pad to len where there is a pad. */
 static bool fill_row(const cdz_task *task, uint32_t r, uint32_t len, cdz_outcome_row *out)
 {
@@ -45,6 +60,7 @@ static bool fill_row(const cdz_task *task, uint32_t r, uint32_t len, cdz_outcome
     if (ids.len) memcpy(out->ids, ids.at, ids.len * sizeof *out->ids);
     for (uint32_t i = ids.len; i < out->len; i++) out->ids[i] = job->pad;
 
+    if (row && !copy_spans(arena, &row->inserted, out)) return false;
     const bool done = row && row->done;
     out->n_new = done ? row->n_new : ids.len - job->prompt_len;
     out->stop = done ? row->stop : stop_of_open_row(task);

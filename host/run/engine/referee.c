@@ -173,6 +173,8 @@ static void look_at_loops(const cdz_task *task, cdz_contender *out)
             out->new_tokens += n_new(&loop->rows.at[r], loop->rows.info.prompt_len);
     }
     out->kv_blocks = (uint64_t)task->target.used + task->assistant.used;
+    for (uint32_t i = 0; i < task->job->n_others; i++)
+        out->kv_blocks += task->others[i].account.used;
 }
 
 static void describe(const cdz_task *task, uint64_t passes, double now_s, cdz_contender *out)

@@ -14,6 +14,8 @@
 bool cdz_job_yields(const cdz_job *job)
 {
     const cdz_run_model *other = job->assistant;
+    for (uint32_t i = 0; i < job->n_others; i++)
+        if (!cdz_run_model_shares_prompts(job->others[i].model)) return false;
     return !job->model->engine->shares_nothing && !job->prompt_logits && !job->sources &&
            !job->keep_hidden && !job->keep_attentions && job->packing.bits == 0 &&
            cdz_run_model_shares_prompts(job->model) &&
@@ -36,7 +38,15 @@ static bool any_goes_on(const cdz_engine *engine)
 
 static bool is_short(const cdz_task *task)
 {
-    return task->target.short_of || task->assistant.short_of;
+    bool any = task->target.short_of || task->assistant.short_of;
+    for (uint32_t i = 0; i < task->job->n_others; i++) any |= task->others[i].account.short_of;
+    return any;
+}
+
+static void forget_short(cdz_task *task)
+{
+    task->target.short_of = task->assistant.short_of = false;
+    for (uint32_t i = 0; i < task->job->n_others; i++) task->others[i].account.short_of = false;
 }
 
 static void park(cdz_engine *engine, cdz_task *task)
@@ -45,6 +55,7 @@ static void park(cdz_engine *engine, cdz_task *task)
     for (uint32_t i = 0; i < task->n_loops; i++) cdz_loop_yield(task->loops[i]);
     cdz_kv_trim(&task->target);
     cdz_kv_trim(&task->assistant);
+    for (uint32_t i = 0; i < task->job->n_others; i++) cdz_kv_trim(&task->others[i].account);
     task->parked = true;
     engine->now.preemptions++;
 }
@@ -73,7 +84,7 @@ static bool equip(cdz_engine *engine, cdz_task *task, cdz_loop *loop)
 {
     cdz_error why = {0};
     cdz_status status;
-    task->target.short_of = task->assistant.short_of = false;
+    forget_short(task);
     do {
         status = cdz_loop_equip(loop, &why);
     } while (status == CDZ_E_LIMIT && is_short(task) && take_back(engine, task));
@@ -100,7 +111,10 @@ void cdz_engine_make_room(cdz_engine *engine)
             cdz_loop *loop = task->loops[i];
             if (!loop->lacks || !loop->waiting || cdz_fibre_ended(loop->fibre)) continue;
             const bool held = task->parked && (waits || !may_resume(engine, loop));
-            if ((held && any_goes_on(engine)) || !equip(engine, task, loop)) waits = true;
+            if ((held && any_goes_on(engine)) || !equip(engine, task, loop))
+                waits = true;
+            else
+                engine->moved = true;
         }
 }
 

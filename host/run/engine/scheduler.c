@@ -103,6 +103,7 @@ static void promote(cdz_engine *engine, cdz_task *task)
     while (*end) end = &(*end)->next;
     *end = task;
     engine->n_running++;
+    engine->moved = true;
     cdz_mutex_unlock(&engine->lock);
 }
 
@@ -136,6 +137,7 @@ static void admit(cdz_engine *engine)
 
 static bool can_go_on(cdz_loop *loop)
 {
+    if (loop->pause.on) return cdz_loop_pause_is_over(loop);
     return !loop->waiting || loop->want.rows_left == 0 || loop->denied != CDZ_OK ||
            cdz_loop_alive(loop) != CDZ_OK;
 }
@@ -158,6 +160,7 @@ static void run_loops(cdz_engine *engine, cdz_task *task)
         cdz_loop *loop = task->loops[i];
         if (cdz_fibre_ended(loop->fibre) || !can_go_on(loop)) continue;
         engine->now.switches++;
+        engine->moved = true;
         if (engine->profile) engine->profile->times.pass[engine->profile->pass].switches++;
         cdz_profile_mark(engine->profile, CDZ_WORK_STRATEGY);
         cdz_fibre_resume(loop->fibre);
@@ -323,6 +326,7 @@ static void run_pass(cdz_engine *engine, cdz_run_model *model, cdz_want *const *
 {
     if (engine->profile) note_pass(engine);
     const uint32_t rows = run_crewed(engine, model, wants, n);
+    engine->moved = true;
     count_rows(&engine->now, rows);
     if (engine->profile) engine->profile->times.pass[engine->profile->pass].rows += rows;
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
@@ -359,7 +363,9 @@ static void run_passes(cdz_engine *engine)
 void cdz_engine_tick(cdz_engine *engine)
 {
     cdz_assert_serves(engine);
+    engine->moved = false;
     admit(engine);
+    cdz_engine_look_outside(engine);
     run_fibres(engine);
     cdz_engine_make_room(engine);
     cdz_referee_order(engine);

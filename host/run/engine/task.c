@@ -54,8 +54,11 @@ typedef uint64_t taken_fn(const cdz_job *job, uint64_t len);
 /* Does one of the job's models keep keys and values? */
 static bool attends(const cdz_job *job)
 {
-    return cdz_arch_attends(&job->model->weights->arch) ||
-           (job->assistant && cdz_arch_attends(&job->assistant->weights->arch));
+    bool any = cdz_arch_attends(&job->model->weights->arch) ||
+               (job->assistant && cdz_arch_attends(&job->assistant->weights->arch));
+    for (uint32_t i = 0; i < job->n_others; i++)
+        any |= cdz_arch_attends(&job->others[i].model->weights->arch);
+    return any;
 }
 
 static uint64_t blocks_of(const cdz_job *job, uint64_t len)
@@ -142,7 +145,9 @@ uint64_t cdz_job_spans(const cdz_job *job)
 
 uint64_t cdz_job_states(const cdz_job *job)
 {
-    if (!job->model->state_bytes && !(job->assistant && job->assistant->state_bytes)) return 0;
+    bool any = job->model->state_bytes || (job->assistant && job->assistant->state_bytes);
+    for (uint32_t i = 0; i < job->n_others; i++) any |= job->others[i].model->state_bytes > 0;
+    if (!any) return 0;
     return apart(job, states_of) + again(job, states_of);
 }
 
@@ -160,19 +165,39 @@ static void release_models(cdz_job *job)
 {
     cdz_run_model_release(job->model);
     if (job->assistant) cdz_run_model_release(job->assistant);
+    for (uint32_t i = 0; i < job->n_others; i++) cdz_run_model_release(job->others[i].model);
+}
+
+/* Of several names of one model the first has what its sequences lie in; the target's and the assistant's have their own. */
+static const cdz_run_model *model_beside(const cdz_job *job, uint32_t i)
+{
+    const cdz_run_model *model = job->others[i].model;
+    bool before = model == job->model || model == job->assistant;
+    for (uint32_t k = 0; k < i; k++) before |= job->others[k].model == model;
+    return before ? NULL : model;
+}
+
+static bool make_others(cdz_task *task)
+{
+    const cdz_job *job = task->job;
+    if (job->n_others == 0) return true;
+    task->others = calloc(job->n_others, sizeof *task->others);
+    for (uint32_t i = 0; task->others && i < job->n_others; i++)
+        task->others[i].model = model_beside(job, i);
+    return task->others;
 }
 
 cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz_error *err)
 {
     cdz_task *task = calloc(1, sizeof *task);
     cdz_outcome *outcome = calloc(1, sizeof *outcome);
-    if (!task || !outcome) {
+    if (task) task->job = job;
+    if (!task || !outcome || !make_others(task)) {
         free(task);
         free(outcome);
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
     }
     task->engine = engine;
-    task->job = job;
     task->outcome = outcome;
     task->submitted_s = cdz_now_s();
     task->prompt_tokens = prompt_tokens(job);
@@ -180,6 +205,7 @@ cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz
     atomic_init(&task->cancelled, false);
     cdz_run_model_retain(job->model);
     if (job->assistant) cdz_run_model_retain(job->assistant);
+    for (uint32_t i = 0; i < job->n_others; i++) cdz_run_model_retain(job->others[i].model);
     *out = task;
     return CDZ_OK;
 }
@@ -189,6 +215,7 @@ void cdz_task_free(cdz_task *task)
     cdz_assert(task->life == CDZ_TASK_NEW || task->life == CDZ_TASK_TOLD);
     release_models(task->job);
     cdz_job_free(task->job);
+    free(task->others);
     free(task);
 }
 
@@ -239,6 +266,10 @@ static void close_accounts(cdz_task *task)
     cdz_kv_close(&task->spans);
     cdz_kv_close(&task->target_states);
     cdz_kv_close(&task->assistant_states);
+    for (uint32_t i = 0; i < task->job->n_others; i++) {
+        cdz_kv_close(&task->others[i].account);
+        cdz_kv_close(&task->others[i].states);
+    }
 }
 
 /* The account of a model's states, beside that of its blocks. */
@@ -260,12 +291,26 @@ static bool open_spans(cdz_task *task)
     return true;
 }
 
+static bool open_others(const cdz_task *task, uint32_t n)
+{
+    for (uint32_t i = 0; i < task->job->n_others; i++) {
+        cdz_beside *other = &task->others[i];
+        if (!other->model) continue;
+        if (!cdz_kv_open(other->model->pool, n, &other->account) ||
+            !open_states(task, other->model, &other->states, &other->account))
+            return false;
+        set_listing(task, other->model, &other->account);
+    }
+    return true;
+}
+
 static bool open_all(cdz_task *task, uint32_t n)
 {
     const cdz_job *job = task->job;
     if (!cdz_kv_open(job->model->pool, n, &task->target) || !open_spans(task)) return false;
     if (!open_states(task, job->model, &task->target_states, &task->target)) return false;
     set_listing(task, job->model, &task->target);
+    if (!open_others(task, n)) return false;
     if (!job->assistant || job->assistant == job->model) return true;
     if (!cdz_kv_open(job->assistant->pool, n, &task->assistant) ||
         !open_states(task, job->assistant, &task->assistant_states, &task->assistant))
@@ -280,8 +325,11 @@ static bool fits(const cdz_task *task)
     const cdz_job *job = task->job;
     const uint64_t others = task->engine->n_running,
                    n = others ? cdz_job_first_blocks(job) + others : cdz_job_blocks(job);
-    return cdz_kv_room(job->model->pool) >= n &&
-           (!job->assistant || cdz_kv_room(job->assistant->pool) >= n);
+    bool all = cdz_kv_room(job->model->pool) >= n &&
+               (!job->assistant || cdz_kv_room(job->assistant->pool) >= n);
+    for (uint32_t i = 0; i < job->n_others; i++)
+        all &= cdz_kv_room(job->others[i].model->pool) >= n;
+    return all;
 }
 
 static bool open_accounts(cdz_task *task)
@@ -345,6 +393,9 @@ static void furnish(cdz_task *task, bool apart)
                               .rows_fetched = &engine->now.rows_fetched,
                               .drafted = &engine->now.drafted,
                               .accepted = &engine->now.accepted,
+                              .go_outside = cdz_engine_go_outside,
+                              .outside_of = engine,
+                              .n_outside = &engine->n_outside,
                               .request_id = task->job->request_id,
                               .traceparent = task->job->traceparent,
                               .cancelled = &task->cancelled,
@@ -353,6 +404,8 @@ static void furnish(cdz_task *task, bool apart)
                               .started_s = task->started_s,
                               .target = &task->target,
                               .assistant = &task->assistant,
+                              .others = task->others,
+                              .n_others = task->job->n_others,
                               .sources = task->sources,
                               .assistant_sources = task->assistant_sources,
                               .outcome = task->outcome};
@@ -385,14 +438,18 @@ static void drop_loops(cdz_task *task)
     task->loops = NULL;
 }
 
-/* Blocks that both models of a job have room for; 0: a pool is still to be made. */
+/* Blocks that all models of a job have room for; 0: a pool is still to be made. */
 static uint64_t room_of(const cdz_job *job)
 {
-    const cdz_kv_pool *pool = job->model->pool,
-                      *other = job->assistant ? job->assistant->pool : pool;
-    if (!pool || !other) return 0;
-    const uint64_t n = cdz_kv_pool_blocks(pool), m = cdz_kv_pool_blocks(other);
-    return n < m ? n : m;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < job->n_others + 2; i++) {
+        const cdz_run_model *model = i == 0   ? job->model
+                                     : i == 1 ? job->assistant
+                                              : job->others[i - 2].model;
+        const uint64_t n = model && model->pool ? cdz_kv_pool_blocks(model->pool) : 0;
+        if (model && n < least) least = n;
+    }
+    return least;
 }
 
 /* The pools of a device share what models that were opened by then left of its memory: whoever finds too little has it
@@ -404,6 +461,8 @@ static cdz_status ready_all(cdz_task *task, cdz_error *err)
     if (room_of(job) < need) cdz_engine_free_idle(task->engine);
     CDZ_TRY(cdz_run_model_ready(task->engine, job->model, err));
     if (job->assistant) CDZ_TRY(cdz_run_model_ready(task->engine, job->assistant, err));
+    for (uint32_t i = 0; i < job->n_others; i++)
+        CDZ_TRY(cdz_run_model_ready(task->engine, job->others[i].model, err));
     if (job->packing.bits)
         CDZ_TRY(cdz_packed_ready(task->engine, job->model, &job->packing, &task->packed, err));
     if (room_of(job) >= need) return CDZ_OK;

@@ -31,6 +31,7 @@ struct cdz_task {
     cdz_loop **loops;          /* (n_loops) */
     uint32_t n_loops, n_ended; /* */
     cdz_kv_account target, assistant;
+    cdz_beside *others;                             /* (job->n_others) */
     cdz_kv_pool *packed;                            /* NULL: nothing is packed */
     cdz_kv_account target_states, assistant_states; /* of models with recurrent layers */
     cdz_kv_account spans;                           /* the target's, of a job that packs */

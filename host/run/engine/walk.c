@@ -45,6 +45,8 @@ static void count_model(const cdz_engine *engine, cdz_run_model *model)
     for (const cdz_task *task = engine->running; task; task = task->next) {
         count_account(model, &task->target);
         count_account(model, &task->assistant);
+        for (uint32_t i = 0; i < task->job->n_others; i++)
+            count_account(model, &task->others[i].account);
         count_sources(model, task);
         for (uint32_t i = 0; i < task->n_loops; i++)
             cdz_loop_visit(task->loops[i], count_seq, model);

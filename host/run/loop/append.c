@@ -16,24 +16,32 @@ static uint32_t n_generated(const cdz_loop *loop, uint32_t r)
     return loop->rows.at[r].seq->n - loop->rows.info.prompt_len;
 }
 
-/* Hands on what on_tokens has not seen. A row that may be changed later is held until it ended. */
+/* New tokens [from, to) to on_tokens. */
+static void tell(const cdz_loop *loop, uint32_t r, uint32_t from, uint32_t to)
+{
+    const cdz_recorder *rec = &loop->recorder;
+    const bool kept = rec->n > from;
+    const cdz_new_tokens tokens = {.row = loop->first_row + r,
+                                   .ids = loop->rows.at[r].seq->ids + loop->rows.info.prompt_len +
+                                          from,
+                                   .n = to - from,
+                                   .steps = kept ? rec->steps + from : NULL,
+                                   .n_steps = kept ? rec->n - from : 0,
+                                   .step_row = r};
+    loop->job->on_tokens(loop->job->user, &tokens);
+}
+
+/* Hands on what on_tokens has not seen. Of a row that may be changed later it is what was committed, until the row has ended. */
 void cdz_loop_emit(cdz_loop *loop, uint32_t r, bool ended)
 {
     cdz_request_row *row = &loop->rows.at[r];
-    if (!loop->job->on_tokens || (loop->rows.holds_text && !ended)) return;
-    const uint32_t n = row->done ? row->n_new : n_generated(loop, r);
+    if (!loop->job->on_tokens) return;
+    uint32_t n = row->done ? row->n_new : n_generated(loop, r), end;
+    if (loop->rows.holds_text && !ended) n = row->n_committed;
     if (n <= row->n_emitted) return;
     const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_TEXT);
-    const cdz_recorder *rec = &loop->recorder;
-    const bool kept = rec->n > row->n_emitted;
-    const cdz_new_tokens tokens = {.row = loop->first_row + r,
-                                   .ids =
-                                       row->seq->ids + loop->rows.info.prompt_len + row->n_emitted,
-                                   .n = n - row->n_emitted,
-                                   .steps = kept ? rec->steps + row->n_emitted : NULL,
-                                   .n_steps = kept ? rec->n - row->n_emitted : 0,
-                                   .step_row = r};
-    loop->job->on_tokens(loop->job->user, &tokens);
+    for (uint32_t at = row->n_emitted; (at = cdz_loop_shown(row, at, n, &end)) < n; at = end)
+        tell(loop, r, at, end);
     row->n_emitted = n;
     cdz_profile_mark(loop->rows.berth->profile, was);
 }
@@ -53,7 +61,7 @@ void cdz_loop_end_row(cdz_loop *loop, uint32_t r)
 
 /* --- append --------------------------------------------------------------------------------------------------- */
 
-static cdz_status check_token(cdz_loop *loop, const char *verb, uint32_t r, int32_t token)
+cdz_status cdz_loop_check_token(cdz_loop *loop, const char *verb, uint32_t r, int32_t token)
 {
     if (token >= 0 && (uint32_t)token < loop->rows.n_vocab) return CDZ_OK;
     return cdz_loop_fail(loop, CDZ_E_PLUGIN,
@@ -78,19 +86,24 @@ static cdz_status hear(cdz_loop *loop, uint32_t r, int32_t token)
     return cdz_stage_state_mark(loop->set, rows, r);
 }
 
-static cdz_status append_one(cdz_loop *loop, uint32_t r, int32_t token)
+cdz_status cdz_loop_grow(cdz_loop *loop, uint32_t r, int32_t token)
 {
-    cdz_request_row *row = &loop->rows.at[r];
+    const cdz_request_row *row = &loop->rows.at[r];
     CDZ_TRY(cdz_seq_push(row->seq, &token, 1, &loop->rows.error));
     if (row->skip) return CDZ_OK;
     CDZ_TRY(hear(loop, r, token));
     cdz_watch_token(&loop->rows, r, token);
-    if (!row->done) cdz_loop_emit(loop, r, false);
     return CDZ_OK;
 }
 
-/* Asks the stop rules about the rows of the view and ends those they name. */
-static cdz_status ask_rules(cdz_loop *loop)
+static cdz_status append_one(cdz_loop *loop, uint32_t r, int32_t token)
+{
+    CDZ_TRY(cdz_loop_grow(loop, r, token));
+    if (!loop->rows.at[r].done) cdz_loop_emit(loop, r, false);
+    return CDZ_OK;
+}
+
+cdz_status cdz_loop_ask_rules(cdz_loop *loop)
 {
     cdz_stop *stops =
         cdz_scratch_take(&loop->rows.verb_scratch, (loop->rows.view.n + 1) * sizeof *stops);
@@ -126,7 +139,7 @@ cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t r, int32_t token)
     if (r >= loop->rows.n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append: row %" PRIu32 " of %" PRIu32,
                              cdz_loop_nth(loop, r), loop->rows.n);
-    CDZ_TRY(check_token(loop, "append", r, token));
+    CDZ_TRY(cdz_loop_check_token(loop, "append", r, token));
     cdz_request_row *row = &loop->rows.at[r];
     if (row->skip)
         return cdz_loop_fail(loop, CDZ_E_STATE, "append: row %" PRIu32 " has ended",
@@ -135,7 +148,7 @@ cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t r, int32_t token)
     CDZ_TRY(append_one(loop, r, token));
     if (row->done) return CDZ_OK;
     cdz_stages_look(loop->set, &loop->rows, r, 1);
-    return ask_rules(loop);
+    return cdz_loop_ask_rules(loop);
 }
 
 static cdz_status record_row(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *rows,
@@ -163,7 +176,8 @@ static cdz_status check_chunk(cdz_loop *loop, uint32_t r, const int32_t *tokens,
     if (loop->rows.at[r].done)
         return cdz_loop_fail(loop, CDZ_E_STATE, "append_chunk: row %" PRIu32 " has ended",
                              cdz_loop_nth(loop, r));
-    for (uint32_t i = 0; i < n; i++) CDZ_TRY(check_token(loop, "append_chunk", r, tokens[i]));
+    for (uint32_t i = 0; i < n; i++)
+        CDZ_TRY(cdz_loop_check_token(loop, "append_chunk", r, tokens[i]));
     return CDZ_OK;
 }
 
@@ -183,7 +197,7 @@ cdz_status cdz_verb_append_chunk(cdz_decoder *dec, uint32_t r, const int32_t *to
         CDZ_TRY(append_one(loop, r, tokens[i++]));
         if (i < n && loop->rows.config.quirks) continue;
         cdz_stages_look(loop->set, &loop->rows, r, 1);
-        CDZ_TRY(ask_rules(loop));
+        CDZ_TRY(cdz_loop_ask_rules(loop));
     }
     if (first) loop->recorder.n_first_chunk = loop->recorder.n;
     if (taken) *taken = i;
@@ -198,13 +212,13 @@ cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens)
         if (loop->rows.at[r].skip)
             tokens[r] = filler(loop);
         else
-            CDZ_TRY(check_token(loop, "append_rows", r, tokens[r]));
+            CDZ_TRY(cdz_loop_check_token(loop, "append_rows", r, tokens[r]));
     for (uint32_t r = 0; r < loop->rows.n; r++) {
         cdz_record_token(loop, r, tokens[r]);
         CDZ_TRY(append_one(loop, r, tokens[r]));
     }
     view_open_rows(loop);
-    return ask_rules(loop);
+    return cdz_loop_ask_rules(loop);
 }
 
 /* --- rewind --------------------------------------------------------------------------------------------------- */
@@ -212,7 +226,9 @@ cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens)
 uint32_t cdz_verb_rewindable(const cdz_decoder *dec, uint32_t r)
 {
     const cdz_loop *loop = cdz_loop_of(dec);
-    return r < loop->rows.n && loop->rows.holds_text ? n_generated(loop, r) : 0;
+    return r < loop->rows.n && loop->rows.holds_text
+               ? n_generated(loop, r) - loop->rows.at[r].n_committed
+               : 0;
 }
 
 cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
@@ -225,18 +241,38 @@ cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
     const uint32_t most = cdz_verb_rewindable(dec, r);
     if (r >= loop->rows.n || n > most)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
-                             "rewind: %" PRIu32 " tokens of row %" PRIu32 ", which has generated "
-                             "%" PRIu32,
+                             "rewind: %" PRIu32 " tokens of row %" PRIu32 ", of which "
+                             "%" PRIu32 " can be taken back",
                              n, cdz_loop_nth(loop, r), most);
     if (n == 0) return CDZ_OK;
     cdz_request_row *row = &loop->rows.at[r];
     cdz_seq_cut(row->seq, row->seq->n - n);
+    cdz_loop_cut_inserted(&row->inserted, n_generated(loop, r));
     if (row->done) loop->n_open++;
     row->done = row->skip = false;
     row->stop = (cdz_stop){0};
     if (loop->rows.n == 1) cdz_record_rewind(loop, n);
     CDZ_TRY(cdz_stage_state_rewind(loop->set, &loop->rows, r));
     cdz_watch_rewind(&loop->rows, r, n);
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_commit(cdz_decoder *dec, uint32_t r, uint32_t n)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    const cdz_strategy *strategy = (const void *)loop->strategy.plugin.base;
+    if (strategy->caps & CDZ_BEAMS)
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "commit: the rows of a search (CDZ_BEAMS) change places until it ends");
+    if (r >= loop->rows.n || n > n_generated(loop, r))
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "commit: %" PRIu32 " new tokens of row %" PRIu32 ", which has %" PRIu32,
+                             n, cdz_loop_nth(loop, r), r < loop->rows.n ? n_generated(loop, r) : 0);
+    cdz_request_row *row = &loop->rows.at[r];
+    if (n <= row->n_committed || !loop->rows.holds_text) return CDZ_OK;
+    row->n_committed = n;
+    cdz_loop_emit(loop, r, false);
     return CDZ_OK;
 }
 
@@ -260,6 +296,7 @@ static cdz_status build_copy(cdz_loop *loop, uint32_t r, uint32_t parent)
     const cdz_request_row *from = &loop->rows.at[parent];
     CDZ_TRY(spare_for(loop, row));
     CDZ_TRY(cdz_seq_copy(row->spare, from->seq, &loop->rows.error));
+    CDZ_TRY(cdz_loop_copy_inserted(loop, &row->spare_inserted, &from->inserted));
     return cdz_stage_state_breed(loop->set, &loop->rows, r, parent);
 }
 
@@ -269,10 +306,32 @@ static void swap_in(cdz_request_row *row, const cdz_request_row *from)
     row->seq = row->spare;
     row->spare = seq;
     cdz_seq_cut(row->spare, 0); /* gives its blocks back */
+    const cdz_insertions inserted = row->inserted;
+    row->inserted = row->spare_inserted;
+    row->spare_inserted = inserted;
     row->done = from->done;
     row->skip = from->skip;
     row->stop = from->stop;
     row->n_new = from->n_new;
+}
+
+/* What a row has committed has been told: whoever takes its place begins with it. */
+static cdz_status check_committed(cdz_loop *loop, const uint32_t *parents)
+{
+    const uint32_t prompt = loop->rows.info.prompt_len;
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        const cdz_request_row *row = &loop->rows.at[r];
+        const cdz_seq *from = loop->rows.at[parents[r]].seq;
+        const uint32_t n = row->n_committed;
+        if (n == 0 || (from->n - prompt >= n && memcmp(from->ids + prompt, row->seq->ids + prompt,
+                                                       n * sizeof *from->ids) == 0))
+            continue;
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "reorder: row %" PRIu32 " has committed %" PRIu32 " new tokens, which "
+                             "row %" PRIu32 " does not begin with",
+                             cdz_loop_nth(loop, r), n, cdz_loop_nth(loop, parents[r]));
+    }
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
@@ -286,6 +345,7 @@ cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
                                  "%" PRIu32 " rows",
                                  cdz_loop_nth(loop, parents[r]), cdz_loop_nth(loop, r),
                                  loop->rows.n);
+    CDZ_TRY(check_committed(loop, parents));
     cdz_request_row *old = cdz_scratch_take(&loop->rows.verb_scratch, loop->rows.n * sizeof *old);
     if (!old) return cdz_loop_nomem(loop);
     memcpy(old, loop->rows.at, loop->rows.n * sizeof *old);
@@ -308,7 +368,7 @@ cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
     for (uint32_t r = 0; r < loop->rows.n; r++)
-        CDZ_TRY(check_token(loop, "extend_rows", r, tokens[r]));
+        CDZ_TRY(cdz_loop_check_token(loop, "extend_rows", r, tokens[r]));
     for (uint32_t r = 0; r < loop->rows.n; r++)
         if (parents[r] < loop->rows.n && loop->rows.at[parents[r]].done)
             return cdz_loop_fail(loop, CDZ_E_STATE, "extend_rows: row %" PRIu32 " has ended",

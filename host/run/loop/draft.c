@@ -176,7 +176,8 @@ static uint32_t room_of(const cdz_loop *loop, uint32_t r, cdz_ids history)
 {
     const cdz_job *job = loop->job;
     const uint32_t used = history.len + 1;
-    const uint32_t room = loop->rows.info.max_length > used ? loop->rows.info.max_length - used : 0;
+    const uint32_t most = loop->rows.info.max_length + loop->rows.at[r].inserted.n_uncounted;
+    const uint32_t room = most > used ? most - used : 0;
     if (!job->context) return room;
     const uint32_t prompt = (loop->first_row + r) / (job->n_rows / job->n_prompts);
     const uint32_t positions = job->visible[prompt] + used - job->prompt_len;

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "cadenza/ext/mask.h"
+#include "cadenza/ext/observe.h"
 #include "call/calls.h"
 #include "run/loop/companion.h"
 #include "run/loop/verbs.h"
@@ -77,6 +78,15 @@ const cdz_decoder_api cdz_loop_api = {
     .draw_rows = cdz_verb_draw_rows,
     .lens = cdz_verb_lens,
     .seq_steer = cdz_verb_seq_steer,
+    .sleep = cdz_verb_sleep,
+    .wait_fd = cdz_verb_wait_fd,
+    .offload = cdz_verb_offload,
+    .call_tool = cdz_verb_call_tool,
+    .insert = cdz_verb_insert,
+    .commit = cdz_verb_commit,
+    .seq_score = cdz_verb_seq_score,
+    .seq_append_forward = cdz_verb_seq_append_forward,
+    .rollouts = cdz_verb_rollouts,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -105,14 +115,19 @@ void cdz_loop_say(cdz_loop *loop, cdz_status code, const char *fmt, ...)
 cdz_kv_account *cdz_loop_account(const cdz_loop *loop, const cdz_run_model *model)
 {
     const cdz_berth *berth = loop->rows.berth;
-    return model == loop->job->model ? berth->target : berth->assistant;
+    if (model == loop->job->model) return berth->target;
+    for (uint32_t i = 0; i < berth->n_others && model != loop->job->assistant; i++)
+        if (berth->others[i].model == model) return &berth->others[i].account;
+    return berth->assistant;
 }
 
 cdz_encoded *cdz_loop_source(const cdz_loop *loop, const cdz_run_model *model, uint32_t row)
 {
     const cdz_job *job = loop->job;
     const cdz_berth *berth = loop->rows.berth;
-    cdz_encoded *sources = model == job->model ? berth->sources : berth->assistant_sources;
+    cdz_encoded *sources = model == job->model       ? berth->sources
+                           : model == job->assistant ? berth->assistant_sources
+                                                     : NULL;
     if (!sources) return NULL;
     return &sources[job->prompt_logits ? row : row / (job->n_rows / job->n_prompts)];
 }
@@ -180,7 +195,8 @@ static void yield_one(void *unused, const cdz_seq *seq)
 void cdz_loop_yield(cdz_loop *loop)
 {
     cdz_loop_visit(loop, yield_one, NULL);
-    loop->lacks |= loop->waiting && loop->want.rows_left > 0;
+    /* One that is outside has nothing to give either until it comes back and asks. */
+    loop->lacks |= loop->pause.on || (loop->waiting && loop->want.rows_left > 0);
 }
 
 bool cdz_loop_want(cdz_loop *loop, uint32_t n)
@@ -378,6 +394,8 @@ static void take_job(cdz_loop *loop, const cdz_job *job)
     loop->job = job;
     rows->model = job->model;
     rows->assistant = job->assistant;
+    rows->others = job->others;
+    rows->n_others = job->n_others;
     rows->n_vocab = job->model->weights->arch.n_vocab;
     rows->gives_decoder_mask = job->gives_decoder_mask;
     if (job->prompt_logits) return;
@@ -389,6 +407,7 @@ static void take_job(cdz_loop *loop, const cdz_job *job)
 static const void *extension(const char *id)
 {
     static const cdz_mask_host mask = {.size = sizeof mask, .hide_as = cdz_verb_seq_hide_as};
+    if (strcmp(id, CDZ_EXT_OBSERVE) == 0) return cdz_loop_observe_table();
     return strcmp(id, CDZ_EXT_MASK) == 0 ? &mask : cdz_stage_extension(id);
 }
 
@@ -436,6 +455,7 @@ void cdz_loop_free(cdz_loop *loop)
     for (uint32_t i = 0; i < loop->n_scratch; i++) cdz_matrix_free(rows, loop->scratch[i]);
     cdz_scratch_free(&loop->strategy_scratch);
     free(loop->want_seqs);
+    cdz_buf_free(&loop->tool_answer);
     cdz_rows_close(rows);
     free(loop);
 }

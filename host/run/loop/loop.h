@@ -6,6 +6,7 @@
 #ifndef CDZ_HOST_RUN_LOOP_LOOP_H
 #define CDZ_HOST_RUN_LOOP_LOOP_H
 
+#include "base/buf.h"
 #include "random/torch_rng.h"
 #include "run/loop/fibre.h"
 #include "run/loop/pace.h"
@@ -52,6 +53,16 @@ typedef struct cdz_recorder {
     uint32_t n_first_chunk; /* steps that the first append_chunk recorded, if it recorded the first */
 } cdz_recorder;
 
+/* What the strategy waits for outside of the engine, while its fibre sleeps. */
+typedef struct cdz_pause {
+    bool on;
+    int fd; /* that is polled for `events`; with events alone */
+    short events, came;
+    double until_s;            /* monotonic; 0: no end */
+    cdz_helper_errand *errand; /* to be done; NULL: none */
+    bool insists;              /* on the errand, whatever becomes of the request */
+} cdz_pause;
+
 struct cdz_loop {
     cdz_decoder base; /* first: the strategy's handle */
     const cdz_job *job;
@@ -87,6 +98,9 @@ struct cdz_loop {
     bool waiting;      /* suspended for the want */
     bool lacks;        /* blocks for it: it is not for a pass yet (engine/room.c) */
     cdz_status denied; /* there will be none; its sentence is rows.error */
+
+    cdz_pause pause;
+    cdz_buf tool_answer;
 
     cdz_outcome_row *returned; /* (n_returned) outcome lifetime: what return_rows said; NULL: the rows */
     uint32_t n_returned;
@@ -215,6 +229,28 @@ void cdz_loop_renew(cdz_loop *loop);
 /* --- edits of hidden states: steering.c --- */
 /* Asks the set's processors for those of each row. After they have begun, before the first pass. */
 cdz_status cdz_loop_steer(cdz_loop *loop);
+/* --- what others have written: insert.c --- */
+/* The first of new tokens [from, to) that are told, and with *end those that follow it are; to: none is. */
+uint32_t cdz_loop_shown(const cdz_request_row *row, uint32_t from, uint32_t to, uint32_t *end);
+/* The row has n new tokens left. */
+void cdz_loop_cut_inserted(cdz_insertions *in, uint32_t n);
+cdz_status cdz_loop_copy_inserted(cdz_loop *loop, cdz_insertions *to, const cdz_insertions *from);
+bool cdz_loop_any_inserted(const cdz_loop *loop);
+
+/* --- results: record.c, observe.c --- */
+cdz_status cdz_loop_put_result(cdz_loop *loop, const char *name, cdz_result_type type,
+                               uint32_t n_dims, const uint64_t *shape, const void *data);
+const void *cdz_loop_observe_table(void); /* "cadenza.observe/1" */
+
+/* --- rows that grow: append.c --- */
+cdz_status cdz_loop_check_token(cdz_loop *loop, const char *verb, uint32_t row, int32_t token);
+/* The row takes a token; its stages and observers hear of it, and nothing is streamed. */
+cdz_status cdz_loop_grow(cdz_loop *loop, uint32_t row, int32_t token);
+cdz_status cdz_loop_ask_rules(cdz_loop *loop); /* about the rows of the view; ends those they name */
+
+/* --- what is outside of the engine: outside.c --- */
+/* Has what the loop waits for there come, or is the request over? */
+bool cdz_loop_pause_is_over(const cdz_loop *loop);
 
 /* --- drafts: draft.c --- */
 cdz_status cdz_drafter_open(cdz_loop *loop);

@@ -404,11 +404,9 @@ static cdz_status keep_json(cdz_loop *loop, cdz_named_result *given)
     return status;
 }
 
-cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_type type,
+cdz_status cdz_loop_put_result(cdz_loop *loop, const char *name, cdz_result_type type,
                                uint32_t n_dims, const uint64_t *shape, const void *data)
 {
-    cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_verb_enter(dec, 0));
     size_t bytes;
     if (!name || !*name)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "put_result: a result without a name");
@@ -424,6 +422,13 @@ cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_ty
     cdz_named_result given = {.name = name, .type = type, .n_dims = n_dims, .data = data};
     for (uint32_t i = 0; i < n_dims; i++) given.shape[i] = shape[i];
     return type == CDZ_RESULT_JSON ? keep_json(loop, &given) : keep_result(loop, &given, bytes);
+}
+
+cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_type type,
+                               uint32_t n_dims, const uint64_t *shape, const void *data)
+{
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    return cdz_loop_put_result(cdz_loop_of(dec), name, type, n_dims, shape, data);
 }
 
 void cdz_record_presses(cdz_loop *loop)

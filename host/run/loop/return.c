@@ -14,6 +14,16 @@ static cdz_status check_returned(cdz_loop *loop, const cdz_returned *rows, uint3
     if (loop->rows.berth->apart)
         return cdz_loop_fail(loop, CDZ_E_STATE,
                              "return_rows: a loop of one row among several gives back its own row");
+    if (cdz_loop_any_inserted(loop))
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "return_rows: a row that has text of others (insert) is the answer "
+                             "itself");
+    for (uint32_t r = 0; r < loop->rows.n; r++)
+        if (loop->rows.at[r].n_committed)
+            return cdz_loop_fail(loop, CDZ_E_STATE,
+                                 "return_rows: row %" PRIu32 " has committed tokens, and is the "
+                                 "answer itself",
+                                 cdz_loop_nth(loop, r));
     if (n == 0 || n > loop->rows.n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "return_rows: %" PRIu32 " sequences of a request of %" PRIu32 " rows",

@@ -3,6 +3,7 @@
  * Owns: the loop's list of such sequences. Not: rows, which row verbs alone edit (is_row). A made-up row has states of its
  * own, brought to where its ids are: nothing that is asked here changes a row. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,22 @@ cdz_run_model *cdz_loop_model_named(const cdz_loop *loop, const char *name)
 {
     if (!name || strcmp(name, "target") == 0) return loop->job->model;
     if (strcmp(name, "assistant") == 0) return loop->job->assistant;
+    for (uint32_t i = 0; i < loop->job->n_others; i++)
+        if (strcmp(name, loop->job->others[i].name) == 0) return loop->job->others[i].model;
     return NULL;
+}
+
+static cdz_status no_such_model(cdz_loop *loop, const char *name)
+{
+    char has[256] = "target";
+    size_t n = strlen(has);
+    if (loop->job->assistant) n += (size_t)snprintf(has + n, sizeof has - n, ", assistant");
+    for (uint32_t i = 0; i < loop->job->n_others && n < sizeof has; i++)
+        n += (size_t)snprintf(has + n, sizeof has - n, ", %s", loop->job->others[i].name);
+    return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
+                         "seq_new: the request has no model \"%s\"; it has %s (--with NAME=FOLDER "
+                         "gives it another)",
+                         name, strchr(has, ',') ? has : "target alone");
 }
 
 uint32_t cdz_verb_vocab_size(const cdz_decoder *dec, const char *model)
@@ -47,10 +63,7 @@ cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_run_model *m = cdz_loop_model_named(loop, model);
-    if (!m)
-        return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
-                             "seq_new: the request has no model \"%s\"; it has %s", model,
-                             loop->job->assistant ? "target and assistant" : "target alone");
+    if (!m) return no_such_model(loop, model);
     cdz_encoded *source = cdz_loop_source(loop, m, loop->first_row);
     if (source && loop->rows.info.n_prompts > 1)
         return cdz_loop_fail(loop, CDZ_E_STATE,

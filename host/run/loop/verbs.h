@@ -98,4 +98,24 @@ bool cdz_verb_cancelled(const cdz_decoder *dec);
 double cdz_verb_deadline_s(const cdz_decoder *dec);
 uint32_t cdz_verb_vocab_size(const cdz_decoder *dec, const char *model);
 
+/* insert.c */
+cdz_status cdz_verb_insert(cdz_decoder *dec, uint32_t row, const int32_t *ids, uint32_t n,
+                           uint32_t flags, const char *who);
+/* append.c */
+cdz_status cdz_verb_commit(cdz_decoder *dec, uint32_t row, uint32_t n);
+/* branches.c */
+cdz_status cdz_verb_seq_score(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t last,
+                              float *out);
+cdz_status cdz_verb_seq_append_forward(cdz_decoder *dec, cdz_seq *const *seqs,
+                                       const int32_t *tokens, uint32_t n, cdz_scores *out);
+cdz_status cdz_verb_rollouts(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
+                             uint32_t n, uint32_t most, bool draws, cdz_rollout *out);
+/* outside.c */
+cdz_status cdz_verb_sleep(cdz_decoder *dec, double seconds);
+cdz_status cdz_verb_wait_fd(cdz_decoder *dec, int fd, uint32_t events, double seconds,
+                            uint32_t *ready);
+cdz_status cdz_verb_offload(cdz_decoder *dec, void (*fn)(void *arg), void *arg);
+cdz_status cdz_verb_call_tool(cdz_decoder *dec, const char *name, const char *text, uint32_t len,
+                              cdz_tool_answer *out);
+
 #endif

@@ -8,10 +8,17 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/helpers.h"
 #include "run/job.h"
 #include "run/pass/encoded.h"
 #include "run/pass/kv.h"
 #include "run/pass/profile.h"
+
+/* A model of the request beside its target and assistant, and what its sequences lie in. */
+typedef struct cdz_beside {
+    const cdz_run_model *model; /* NULL: it is one of those, or stands here before */
+    cdz_kv_account account, states;
+} cdz_beside;
 
 typedef struct cdz_berth {
     cdz_backend *backend; /* the CPU: threads for row-wise stages, memory of the host; NULL: none */
@@ -24,13 +31,20 @@ typedef struct cdz_berth {
     uint64_t *rows_away, *rows_fetched; /* counters of score rows that a pass left on its device */
     uint64_t *drafted, *accepted;       /* counters of tokens of drafts; NULL: nobody counts */
 
+    /* Makes ready for loops that wait outside: helpers, and what ends the engine's sleep. NULL: nobody may. */
+    cdz_status (*go_outside)(void *of, cdz_helpers **helpers, cdz_error *err);
+    void *outside_of;
+    uint32_t *n_outside; /* loops that do */
+
     const char *request_id, *traceparent; /* what the program said of the request; or NULL */
     const atomic_bool *cancelled;         /* [any]; NULL: never */
     const bool *failed;                   /* a sibling did */
     const double *deadline_s;             /* the job's: monotonic; 0: none */
     double started_s;
 
-    cdz_kv_account *target, *assistant;       /* of sequences, by model */
+    cdz_kv_account *target, *assistant; /* of sequences, by model */
+    cdz_beside *others;                 /* (n_others) of further models */
+    uint32_t n_others;
     cdz_encoded *sources, *assistant_sources; /* (n_prompts); NULL: the model has no encoder */
     cdz_outcome *outcome;                     /* where what outlives the loop goes */
 } cdz_berth;

@@ -3,6 +3,8 @@
 
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/grammar.h"
+#include "cadenza/ext/inserted.h"
+#include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
 #include "random/torch_rng.h"
@@ -27,6 +29,8 @@ const void *cdz_stage_extension(const char *id)
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_stages_tokenizer();
     if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_stages_grammar();
+    if (strcmp(id, CDZ_EXT_INSERTED) == 0) return cdz_stages_inserted();
+    if (strcmp(id, CDZ_EXT_TEXT) == 0) return cdz_stages_text();
     if (strcmp(id, CDZ_EXT_TRACE) == 0) return cdz_stages_trace();
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion;
     return cdz_host_extension(id);

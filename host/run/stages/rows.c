@@ -7,6 +7,7 @@
 
 bool cdz_rows_open(cdz_rows *rows, uint32_t n, uint32_t n_workers)
 {
+    cdz_mutex_init(&rows->text_lock);
     rows->arena.limit = CDZ_REQUEST_ARENA;
     rows->n = n;
     rows->n_workers = n_workers > CDZ_ROW_WORKERS ? CDZ_ROW_WORKERS : n_workers ? n_workers : 1;
@@ -20,6 +21,7 @@ void cdz_rows_close(cdz_rows *rows)
     for (uint32_t i = 0; rows->workers && i < rows->n_workers; i++)
         cdz_scratch_free(&rows->workers[i].scratch);
     cdz_scratch_free(&rows->verb_scratch);
+    cdz_rows_free_texts(rows);
     free(rows->view.ids);
     free(rows->view.rows);
     free(rows->view.states);

@@ -7,6 +7,7 @@
 #ifndef CDZ_HOST_RUN_STAGES_ROWS_H
 #define CDZ_HOST_RUN_STAGES_ROWS_H
 
+#include "base/mutex.h"
 #include "base/scratch.h"
 #include "call/guard.h"
 #include "call/host.h"
@@ -21,8 +22,20 @@
 
 enum { CDZ_ROW_WORKERS = 16 }; /* at most; row-wise stages run on as many threads */
 
+/* Of a row's new tokens those that the model did not write, in order. */
+typedef struct cdz_insertions {
+    struct cdz_insertion {
+        cdz_span span;
+        bool counts; /* to the request's length */
+    } * at;          /* (cap) in the request's arena */
+    uint32_t n, cap;
+    uint32_t n_uncounted; /* tokens */
+} cdz_insertions;
+
 typedef struct cdz_request_row {
     cdz_seq *seq, *spare; /* spare: where reorder builds the next generation */
+    cdz_insertions inserted, spare_inserted;
+    uint32_t n_committed; /* new tokens that stay */
     bool done, skip;      /* ended; and filled with pad from then on */
     cdz_stop stop;
     uint32_t n_new;     /* when done: tokens up to and including the last one that counts */
@@ -61,7 +74,8 @@ typedef struct cdz_kept_text {
     uint32_t len;
 } cdz_kept_text;
 
-typedef struct cdz_watcher cdz_watcher; /* watch.c */
+typedef struct cdz_row_text cdz_row_text; /* text_ext.c */
+typedef struct cdz_watcher cdz_watcher;   /* watch.c */
 
 /* Observers, and rows as they were before the processors, or before one of them. */
 typedef struct cdz_watching {
@@ -74,7 +88,9 @@ typedef struct cdz_watching {
 typedef struct cdz_rows {
     const cdz_berth *berth;
     cdz_run_model *model, *assistant; /* in a trial one without weights; or NULL */
-    const cdz_host *host;             /* what plugins get as step->host */
+    const cdz_job_model *others;      /* (n_others) further models, by name */
+    uint32_t n_others;
+    const cdz_host *host; /* what plugins get as step->host */
 
     cdz_request_info info;
     cdz_generation config;   /* the plan's, with what preparation resolved */
@@ -97,12 +113,15 @@ typedef struct cdz_rows {
     void **state_view;    /* (view_cap) one stage's pointers */
     uint32_t *phase_view; /* (view_cap) the bit of each row's phase, where phases are told */
     cdz_watching watch;
+    cdz_mutex text_lock;
+    cdz_row_text *row_texts; /* (n) what plugins asked of; NULL: nobody has */
 } cdz_rows;
 
 /* Room for n rows of n_vocab scores, and for workers to look at them; zeroed before. False: out of memory; to be closed
  * either way. */
 bool cdz_rows_open(cdz_rows *rows, uint32_t n, uint32_t n_workers);
-void cdz_rows_close(cdz_rows *rows); /* but for sequences, and memory of devices */
+void cdz_rows_free_texts(cdz_rows *rows); /* text_ext.c */
+void cdz_rows_close(cdz_rows *rows);      /* but for sequences, and memory of devices */
 
 static inline cdz_status cdz_rows_nomem(cdz_rows *rows)
 {

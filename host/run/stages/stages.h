@@ -144,6 +144,8 @@ void cdz_stage_state_drop(cdz_rows *rows, const cdz_stage *stage, const cdz_step
 cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared);
 const void *cdz_stage_extension(const char *id); /* tables that any plugin of a request may ask for */
 const void *cdz_stages_tokenizer(void);          /* tokenizer_ext.c */
+const void *cdz_stages_inserted(void);           /* inserted_ext.c */
+const void *cdz_stages_text(void);               /* text_ext.c */
 const void *cdz_stages_trace(void);              /* trace_ext.c */
 const void *cdz_stages_grammar(void);            /* grammar_ext.c */
 

@@ -101,6 +101,9 @@ static const cdz_tokenizer *tokenizer_named(const cdz_step *step, const char *mo
     const cdz_rows *rows = rows_of(step);
     if (!model || strcmp(model, "target") == 0) return rows->model->tokenizer;
     if (strcmp(model, "assistant") == 0 && rows->assistant) return rows->assistant->tokenizer;
+    for (uint32_t i = 0; model && i < rows->n_others; i++)
+        if (strcmp(model, rows->others[i].name) == 0)
+            return cdz_run_model_tokenizer(rows->others[i].model);
     return NULL;
 }
 

@@ -304,6 +304,29 @@ typedef enum cdz_stream_flags {
         4, /* whole words: text up to the last space; ideographs and finished lines at once */
 } cdz_stream_flags;
 
+/* New tokens [from, to) of a row that the model did not write (cdz_insert of strategy.h). */
+typedef struct cdz_span {
+    uint32_t from, to;
+    bool shown; /* they are in the row's text */
+    const char *who;
+} cdz_span;
+
+/* A question of a request's decode loop (cdz_call_tool of strategy.h, ctx:call of scripts). */
+typedef struct cdz_tool_question {
+    uint32_t size;
+    const char *name;
+    cdz_string text;
+    uint64_t request; /* its id */
+    void *scope;      /* for the library */
+} cdz_tool_question;
+/* [in on_tool] Adds to the answer; copied, at most 16 MiB in all. */
+CDZ_EXPORT cdz_status cdz_tool_reply(const cdz_tool_question *call, const char *text, size_t len);
+/* [in on_tool] Has the request ended, so that nobody waits for the answer any more? */
+CDZ_EXPORT bool cdz_tool_is_over(const cdz_tool_question *call);
+
+/* Of a row, in order; valid as long as the result. */
+CDZ_EXPORT const cdz_span *cdz_result_spans(const cdz_result *result, uint32_t row, uint32_t *n);
+
 typedef struct cdz_request {
     uint32_t size;
     cdz_model *model;
@@ -348,6 +371,20 @@ typedef struct cdz_request {
     int64_t priority;
     /* To the scheduler: a number of your choice for whose request this is, so that it can share fairly; 0: nobody's. */
     uint64_t tenant;
+    /* [a helper's thread] Answers a question with cdz_tool_reply; it may take its time, other requests go on. Several calls of
+     * different requests may run at once. CDZ_E_NOT_FOUND: there is no such tool, which ends the request; any other error is
+     * told to the decode loop with err's sentence. NULL: there are no tools. */
+    cdz_status (*on_tool)(void *user, const cdz_tool_question *call, cdz_error *err);
+    void *tool_user;
+    /* Further models of this runtime that decode loops may use by name (seq_new of strategy.h): a reward model, a critic, a
+     * second opinion. Not "target" and "assistant", which are `model` and `assistant`. Held until the request has ended. */
+    const char *const *model_names; /* (n_models) */
+    cdz_model *const *models;       /* (n_models) */
+    uint32_t n_models;
+    /* [engine thread] A line of an observer (ext/observe.h), without its end; NULL: nobody listens. */
+    void (*on_observed)(void *user, uint64_t request, const char *plugin, const char *line,
+                        size_t len);
+    void *observe_user;
 } cdz_request;
 enum { CDZ_MOST_LEADERS = 1000 };
 

@@ -99,6 +99,31 @@ typedef enum cdz_record_kind {
     CDZ_RECORD_SCORES, /* processed scores of this step */
 } cdz_record_kind;
 
+typedef enum cdz_fd_event {
+    CDZ_FD_READS = 1u << 0,  /* there is something to read, or the end */
+    CDZ_FD_WRITES = 1u << 1, /* something can be written */
+} cdz_fd_event;
+
+/* What became of a branch that was continued. */
+typedef struct cdz_rollout {
+    uint32_t n_new; /* tokens that it got */
+    float logprob;  /* their log-probabilities after the processors, summed */
+    cdz_stop stop;  /* why it ended; reason 0: it may go on */
+} cdz_rollout;
+
+typedef enum cdz_insert_flag {
+    CDZ_INSERT_SHOWN = 1u << 0,  /* it is a part of the answer's text, and streamed */
+    CDZ_INSERT_COUNTS = 1u << 1, /* the request's length counts it */
+    CDZ_INSERT_STOPS = 1u << 2,  /* stopping rules are asked about it, and may end the row in it */
+} cdz_insert_flag;
+
+/* What a tool answered. */
+typedef struct cdz_tool_answer {
+    uint32_t size;
+    bool failed;     /* text says why, in a sentence */
+    cdz_string text; /* valid until the request's next call_tool */
+} cdz_tool_answer;
+
 typedef enum cdz_result_type {
     CDZ_RESULT_I64,
     CDZ_RESULT_I32,
@@ -255,6 +280,46 @@ typedef struct cdz_decoder_api {
      * row, these n, which are copied and replace what an earlier call gave. n 0: none but the processors'. Positions that the
      * change reaches are computed again by the next pass. Copies have the edits too. Not of a model that is a function. */
     cdz_status (*seq_steer)(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
+
+    /* -- waiting for what is outside: this loop sleeps, the other requests go on --------------------------------- */
+    /* Suspends for so many seconds, from 0 to a million. */
+    cdz_status (*sleep)(cdz_decoder *dec, double seconds);
+    /* Suspends until an open file is as one of `events` (cdz_fd_event) says, or for so many seconds; below 0: until then
+     * or the request's end. *ready, which may be NULL: what it is; 0: the time has passed. A file that is broken is ready. */
+    cdz_status (*wait_fd)(cdz_decoder *dec, int fd, uint32_t events, double seconds,
+                          uint32_t *ready);
+    /* Suspends while fn(arg) runs on one of a few helper threads, in turn with others': for what blocks or computes for long.
+     * fn uses no verb and no host function. If the request ends before fn has begun it is not run at all; once it runs, the
+     * verb returns after it, and then says CDZ_E_CANCELLED: fn is to end by itself. */
+    cdz_status (*offload)(cdz_decoder *dec, void (*fn)(void *arg), void *arg);
+    /* Suspends while the program answers a text (cdz_request.on_tool; --tool NAME=COMMAND). CDZ_E_NOT_FOUND: it has nobody of
+     * that name. */
+    cdz_status (*call_tool)(cdz_decoder *dec, const char *name, const char *text, uint32_t len,
+                            cdz_tool_answer *out);
+
+    /* -- text that the model did not write, and text that stays -------------------------------------------------- */
+    /* Appends tokens that somebody else has written: processors accept them, the model reads them. flags: cdz_insert_flag; 0:
+     * nobody sees them but the model. who: their writer, as the answer's "spans" name it; NULL: "". Where scores, states or
+     * log-probabilities are recorded, or the answer follows a constraint, it is refused: such text has none, or breaks it. */
+    cdz_status (*insert)(cdz_decoder *dec, uint32_t row, const int32_t *ids, uint32_t n,
+                         uint32_t flags, const char *who);
+    /* The row's first n new tokens stay: they are streamed now, and rewind does not reach them any more. Without CDZ_REWINDS
+     * they have been from the start. Not for CDZ_BEAMS. */
+    cdz_status (*commit)(cdz_decoder *dec, uint32_t row, uint32_t n);
+
+    /* -- branches of a search, all of them in one pass --------------------------------------------------------------- */
+    /* Log-probabilities that the model of these sequences gives the `last` newest tokens of each, summed: by its own scores,
+     * without processors. Suspends. The sequences, which may be rows, stay as they are. */
+    cdz_status (*seq_score)(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t last,
+                            float *out);
+    /* Appends tokens[i] to seqs[i]; scores of what comes next, as seq_forward gives them. Suspends. */
+    cdz_status (*seq_append_forward)(cdz_decoder *dec, cdz_seq *const *seqs, const int32_t *tokens,
+                                     uint32_t n, cdz_scores *out);
+    /* Continues sequences by at most `most` tokens each, until stopping rules end them: processors and rules are the
+     * pipeline's, as if seqs[i] were what request row rows[i] has become; it begins with that row's ids. draws: from the
+     * request's stream, branch after branch; else the likeliest token. A pass a token for all that go on. Suspends. */
+    cdz_status (*rollouts)(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n,
+                           uint32_t most, bool draws, cdz_rollout *out);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -397,6 +462,31 @@ CDZ_VERB_(cdz_status, lens, (cdz_decoder * dec, const float *hidden, uint32_t n,
           (dec, hidden, n, out))
 CDZ_VERB_(cdz_status, seq_steer,
           (cdz_decoder * dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n), (dec, seq, edits, n))
+CDZ_VERB_(cdz_status, sleep, (cdz_decoder * dec, double seconds), (dec, seconds))
+CDZ_VERB_(cdz_status, wait_fd,
+          (cdz_decoder * dec, int fd, uint32_t events, double seconds, uint32_t *ready),
+          (dec, fd, events, seconds, ready))
+CDZ_VERB_(cdz_status, offload, (cdz_decoder * dec, void (*fn)(void *arg), void *arg), (dec, fn, arg))
+CDZ_VERB_(cdz_status, call_tool,
+          (cdz_decoder * dec, const char *name, const char *text, uint32_t len,
+           cdz_tool_answer *out),
+          (dec, name, text, len, out))
+CDZ_VERB_(cdz_status, insert,
+          (cdz_decoder * dec, uint32_t row, const int32_t *ids, uint32_t n, uint32_t flags,
+           const char *who),
+          (dec, row, ids, n, flags, who))
+CDZ_VERB_(cdz_status, commit, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
+CDZ_VERB_(cdz_status, seq_score,
+          (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t last, float *out),
+          (dec, seqs, n, last, out))
+CDZ_VERB_(cdz_status, seq_append_forward,
+          (cdz_decoder * dec, cdz_seq *const *seqs, const int32_t *tokens, uint32_t n,
+           cdz_scores *out),
+          (dec, seqs, tokens, n, out))
+CDZ_VERB_(cdz_status, rollouts,
+          (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n, uint32_t most,
+           bool draws, cdz_rollout *out),
+          (dec, seqs, rows, n, most, draws, out))
 #undef CDZ_VERB_
 
 static inline void cdz_seq_free(cdz_decoder *dec, cdz_seq *seq)

@@ -1,0 +1,155 @@
+/* text_ext.c - "cadenza.text/1": the text of rows, kept as they grow.
+ *
+ * Owns: of each request row the text of its newest known history (rows.h), with the end of each token in it. A history that
+ * goes another way, a draft or a row that was taken back, cuts it where they part. Rows of one request row may be asked about
+ * on several threads: the lock is held while the text is brought on and copied out.
+ * Invariant: text is what the tokens of ids add, one after the other; ends[i] is its length after the i-th. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cadenza/ext/text.h"
+#include "run/stages/stages.h"
+
+/* What is kept of a request row. */
+struct cdz_row_text {
+    int32_t *ids;   /* (n) new tokens */
+    uint32_t *ends; /* (n) */
+    uint32_t n, cap;
+    cdz_buf text;
+};
+
+void cdz_rows_free_texts(cdz_rows *rows)
+{
+    for (uint32_t r = 0; rows->row_texts && r < rows->n; r++) {
+        free(rows->row_texts[r].ids);
+        free(rows->row_texts[r].ends);
+        cdz_buf_free(&rows->row_texts[r].text);
+    }
+    free(rows->row_texts);
+    rows->row_texts = NULL;
+}
+
+static bool room_for(cdz_row_text *t, uint32_t n)
+{
+    if (n <= t->cap) return true;
+    const uint32_t cap = 2 * n;
+    int32_t *ids = realloc(t->ids, cap * sizeof *ids);
+    if (ids) t->ids = ids;
+    uint32_t *ends = realloc(t->ends, cap * sizeof *ends);
+    if (ends) t->ends = ends;
+    if (!ids || !ends) return false;
+    t->cap = cap;
+    return true;
+}
+
+/* Leaves the first n tokens. */
+static void cut(cdz_row_text *t, uint32_t n)
+{
+    t->n = n;
+    t->text.len = n ? t->ends[n - 1] : 0;
+}
+
+/* False: out of memory; then nothing is known of the row any more. */
+static bool bring_to(cdz_row_text *t, const cdz_rows *rows, const int32_t *ids, uint32_t n)
+{
+    uint32_t same = t->n < n ? t->n : n;
+    if (same && memcmp(t->ids, ids, same * sizeof *ids) != 0)
+        for (same = 0; t->ids[same] == ids[same];) same++;
+    cut(t, same);
+    if (!room_for(t, n)) return false;
+    for (uint32_t i = same; i < n; i++) {
+        const cdz_string added = cdz_run_model_token_text(rows->model, ids[i]);
+        cdz_buf_add(&t->text, added.at, added.len);
+        t->ids[i] = ids[i];
+        t->ends[i] = (uint32_t)t->text.len;
+    }
+    t->n = n;
+    if (!t->text.failed && t->text.len <= UINT32_MAX) return true;
+    cdz_buf_free(&t->text);
+    t->text = (cdz_buf){0};
+    t->n = 0;
+    return false;
+}
+
+/* --- which row ---------------------------------------------------------------------------------------------------- */
+
+static bool has_rows_of_its_own(const cdz_step *step)
+{
+    return step->plugin->kind != CDZ_KIND_STRATEGY && step->plugin->kind != CDZ_KIND_DRAFTER;
+}
+
+/* The row of the request, and its ids in this call. */
+static cdz_status find_row(const cdz_step *step, uint32_t r, uint32_t *row, cdz_ids *ids)
+{
+    const cdz_rows *rows = ((const cdz_scope *)step->scope)->rows;
+    const bool own = has_rows_of_its_own(step);
+    if (!rows->model->tokenizer)
+        return step->host->fail(step, CDZ_E_NOT_FOUND, "the model has no tokenizer.json");
+    if (own && (!step->input_ids || !step->row_index))
+        return step->host->fail(step, CDZ_E_STATE,
+                                "text: this call shows no ids (CDZ_NEEDS_IDS asks for them)");
+    if (r >= (own ? step->n_rows : rows->n))
+        return step->host->fail(step, CDZ_E_USAGE, "text: row %u of %u", r,
+                                own ? step->n_rows : rows->n);
+    *row = own ? step->row_index[r] : r;
+    *ids = own ? step->input_ids[r] : cdz_row_ids(&rows->at[r]);
+    return CDZ_OK;
+}
+
+/* The text from `from` on to where whoever asked may keep it. */
+static bool hand_out(const cdz_step *step, const cdz_row_text *t, size_t from, cdz_string *out)
+{
+    const size_t n = t->text.len - from;
+    char *copy;
+    *out = (cdz_string){t->text.data ? t->text.data + from : "", (uint32_t)n};
+    if (!has_rows_of_its_own(step)) {
+        if (t->text.data) t->text.data[t->text.len] = '\0'; /* it may have been longer */
+        return true;
+    }
+    copy = cdz_scratch(step, n + 1);
+    if (!copy) return false;
+    memcpy(copy, out->at, n);
+    copy[n] = '\0';
+    out->at = copy;
+    return true;
+}
+
+/* Where the last n bytes begin, but not inside a character. */
+static size_t tail_from(const cdz_buf *text, uint32_t n)
+{
+    size_t from = text->len > n ? text->len - n : 0;
+    while (from < text->len && ((unsigned char)text->data[from] & 0xC0) == 0x80) from++;
+    return from;
+}
+
+static cdz_status give(const cdz_step *step, uint32_t r, uint32_t most, cdz_string *out)
+{
+    cdz_rows *rows = ((const cdz_scope *)step->scope)->rows;
+    uint32_t row = 0;
+    cdz_ids ids = {0};
+    CDZ_TRY(find_row(step, r, &row, &ids));
+    const uint32_t prompt = rows->info.prompt_len < ids.len ? rows->info.prompt_len : ids.len;
+    cdz_mutex_lock(&rows->text_lock);
+    if (!rows->row_texts) rows->row_texts = calloc(rows->n, sizeof *rows->row_texts);
+    cdz_row_text *t = rows->row_texts ? &rows->row_texts[row] : NULL;
+    const bool good = t && bring_to(t, rows, ids.at + prompt, ids.len - prompt) &&
+                      hand_out(step, t, tail_from(&t->text, most), out);
+    cdz_mutex_unlock(&rows->text_lock);
+    return good ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for a row's text");
+}
+
+static cdz_status tail(const cdz_step *step, uint32_t r, uint32_t n, cdz_string *out)
+{
+    return give(step, r, n, out);
+}
+
+static cdz_status since_prompt(const cdz_step *step, uint32_t r, cdz_string *out)
+{
+    return give(step, r, UINT32_MAX, out);
+}
+
+const void *cdz_stages_text(void)
+{
+    static const cdz_text_api api = {.size = sizeof api, .tail = tail, .since_prompt = since_prompt};
+    return &api;
+}
