@@ -208,6 +208,9 @@ typedef struct cdz_kv_row {
     const int32_t *blocks; /* of the sequence: position p is in blocks[p / CDZ_KV_BLOCK] */
     uint32_t position;
     uint32_t ahead; /* 0: causal */
+    /* (n_layers, n_kv_heads) of a pressed cache whose heads hold differently many entries: for that layer and head the row's
+     * position is so much less. NULL: nothing is. Rows of one sequence share the pointer. */
+    const uint32_t *less;
 } cdz_kv_row;
 
 /* What attention does beside reading its operands. */
@@ -421,6 +424,16 @@ typedef struct cdz_backend_api {
      * backend of the same name and build has read out of a store of the same shape. NULL, both: it cannot be had. */
     void (*kv_read)(cdz_backend *b, const cdz_kv *kv, int32_t block, void *to);
     void (*kv_restore)(cdz_backend *b, cdz_kv *kv, int32_t block, const void *from);
+    /* Pressing: the positions of a sequence become entries, fewer of them. Of one layer and head, the first n: keys and values
+     * (n, head_dim), widened, into the host's memory; v may be NULL. The three pointers are NULL where caches are not pressed. */
+    void (*kv_get)(cdz_backend *b, const cdz_kv *kv, size_t layer, size_t head,
+                   const int32_t *blocks, size_t n, float *k, float *v);
+    /* Entry i becomes what entry from[i] was, for i in [0, n) ascending; from rises. No bit of an entry changes. */
+    void (*kv_keep)(cdz_backend *b, cdz_kv *kv, size_t layer, size_t head, const int32_t *blocks,
+                    const uint32_t *from, size_t n);
+    /* Other keys (n, head_dim) for the first n entries. */
+    void (*kv_put_keys)(cdz_backend *b, cdz_kv *kv, size_t layer, size_t head,
+                        const int32_t *blocks, size_t n, const float *k);
     /* Stores keys and values (m, n_kv_heads * head_dim) of one layer at their rows' positions; v NULL where keys hold the
      * values. */
     void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,

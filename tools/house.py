@@ -88,7 +88,7 @@ def floors():
 
 def functions():
     lengths = []
-    for where in ('host', 'kernels', 'processors', 'strategies', 'drafters', 'schedulers', 'plugins'):
+    for where in ('host', 'kernels', 'processors', 'strategies', 'drafters', 'schedulers', 'presses', 'plugins'):
         for path in files(where, '.c'):
             lines = bare(text(path)).split('\n')
             start = None
@@ -149,7 +149,7 @@ def comments():
     """Generated tables do not count."""
     print('comments, share of lines that have one:')
     ours = [0, 0]
-    for where in ('sdk', 'host', 'kernels', 'processors', 'strategies', 'drafters', 'schedulers', 'plugins', 'tests'):
+    for where in ('sdk', 'host', 'kernels', 'processors', 'strategies', 'drafters', 'schedulers', 'presses', 'plugins', 'tests'):
         for suffix in ('.h', '.c'):
             counts = [commented(path) for path in files(where, suffix) if path.parent.name != 'tables']
             lines, with_comment = (sum(column) for column in zip(*counts)) if counts else (0, 0)

@@ -15,6 +15,7 @@
 #include "cadenza/ext/steer.h"
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
+#include "cadenza/press.h"
 #include "cadenza/processor.h"
 #include "cadenza/scheduler.h"
 #include "cadenza/strategy.h"
@@ -39,6 +40,7 @@ static inline cdz_create_fn *cdz_create_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->create;
     case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->create;
     case CDZ_KIND_SCHEDULER: return ((const cdz_scheduler *)whole)->create;
+    case CDZ_KIND_PRESS: return ((const cdz_press *)whole)->create;
     default: return NULL;
     }
 }
@@ -62,6 +64,7 @@ static inline cdz_begin_fn *cdz_begin_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->begin;
     case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->begin;
     case CDZ_KIND_SCHEDULER: return ((const cdz_scheduler *)whole)->begin;
+    case CDZ_KIND_PRESS: return ((const cdz_press *)whole)->begin;
     default: return NULL;
     }
 }
@@ -85,6 +88,7 @@ static inline cdz_end_fn *cdz_end_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->end;
     case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->end;
     case CDZ_KIND_SCHEDULER: return ((const cdz_scheduler *)whole)->end;
+    case CDZ_KIND_PRESS: return ((const cdz_press *)whole)->end;
     default: return NULL;
     }
 }
@@ -257,6 +261,23 @@ static inline void cdz_call_ended(cdz_call *c, const cdz_scheduler *s, const cdz
     cdz_call_enter(c, step->plugin, "ended", CDZ_THREAD_ENGINE);
     s->ended(step, request);
     (void)cdz_call_leave(c, CDZ_OK);
+}
+
+/* --- presses --- */
+
+static inline cdz_status cdz_call_needs(cdz_call *c, const cdz_press *p, const cdz_step *step,
+                                        cdz_press_needs *out)
+{
+    if (!p->needs) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "needs", CDZ_THREAD_ENGINE);
+    return cdz_call_leave(c, p->needs(step, out));
+}
+
+static inline cdz_status cdz_call_press(cdz_call *c, const cdz_press *p, const cdz_step *step,
+                                        const cdz_press_view *view, cdz_press_choice *choice)
+{
+    cdz_call_enter(c, step->plugin, "press", CDZ_THREAD_ENGINE);
+    return cdz_call_leave(c, p->press(step, view, choice));
 }
 
 /* --- loaders --- */

@@ -11,14 +11,15 @@
 #define OBSERVE   BIT(CDZ_KIND_OBSERVER)
 #define LOAD      BIT(CDZ_KIND_LOADER)
 #define SCHED     BIT(CDZ_KIND_SCHEDULER)
+#define PRESS     BIT(CDZ_KIND_PRESS)
 #define BOTH      (PROC | CRIT)
 #define ENGINE    (STRAT | DRAFT | OBSERVE)
 #define ALL       (BOTH | ENGINE)
 
 /* In order. needs: a check that failed takes the ground from those that name it; they are skipped and say so. */
 static const cdz_check_row rows[] = {
-    {"descriptor", "id, version, summary, parameters and flags are valid", ALL | LOAD | SCHED,
-     "scan", cdz_check_descriptor},
+    {"descriptor", "id, version, summary, parameters and flags are valid",
+     ALL | LOAD | SCHED | PRESS, "scan", cdz_check_descriptor},
     {"runs", "create, begin and every step of short and long requests succeed", BOTH, "scan",
      cdz_check_runs},
     {"proposals", "drafts are in the vocabulary and no longer than asked, and change no row", DRAFT,
@@ -29,10 +30,12 @@ static const cdz_check_row rows[] = {
      cdz_check_watches},
     {"runs", "every call of queues that are played to it answers with turns that can be", SCHED,
      "scan", cdz_check_turns},
+    {"runs", "every call on layers that are made up for it answers with what can stay", PRESS,
+     "scan", cdz_check_presses},
     {"vectors", "the package's own tests/NAME.json give the expected results", BOTH, "scan",
      cdz_check_vectors},
     {"parameters", "every bound, default and unset value is taken, or refused with a sentence",
-     ALL | SCHED, "scan,runs,generates", cdz_check_parameters},
+     ALL | SCHED | PRESS, "scan,runs,generates", cdz_check_parameters},
     {"fuzz", "random valid settings run, or are refused with a sentence", BOTH, "parameters",
      cdz_check_fuzz},
     {"fuzz",
@@ -143,6 +146,12 @@ static const cdz_check_row rows[] = {
      SCHED, "runs", cdz_check_turns_leave},
     {"out-of-memory", "refused memory is a status, not a crash", SCHED, "runs",
      cdz_check_turns_no_memory},
+    {"same-press", "the same layer gets the same answer, whatever was shown before", PRESS, "runs",
+     cdz_check_same_press},
+    {"environment", "the process is left as found: rounding, locale, signals, files, threads",
+     PRESS, "runs", cdz_check_presses_leave},
+    {"out-of-memory", "refused memory is a status, not a crash", PRESS, "runs",
+     cdz_check_presses_no_memory},
     {"speed", "processor time per row of 151936 tokens; only reported", PROC, "vocabularies",
      cdz_check_speed},
 };

@@ -54,6 +54,10 @@ cdz_check_fn cdz_check_opens, cdz_check_file_bounds, cdz_check_garbage, cdz_chec
 cdz_check_fn cdz_check_turns, cdz_check_nobody_starves, cdz_check_same_turns, cdz_check_turns_leave,
     cdz_check_turns_no_memory;
 
+/* on_presses.c */
+cdz_check_fn cdz_check_presses, cdz_check_same_press, cdz_check_presses_leave,
+    cdz_check_presses_no_memory;
+
 /* surroundings.c: what of the process a plugin leaves as it found it. */
 cdz_surroundings *cdz_surroundings_note(cdz_arena *arena); /* NULL: out of memory */
 /* The first thing that differs, as a sentence; false: nothing. */

@@ -31,7 +31,8 @@ const cdz_page cdz_page_explain = {
     .about =
         "Shows what the pipeline FILE does: its strategy, the processors in the order they are "
         "applied, the stopping criteria, every parameter and setting that was given and where, and "
-        "processors that have no effect at their place in the order. FILE may be hf, the built-in profile. "
+        "processors that have no effect at their place in the order; of presses, how much of a long prompt's KV "
+        "cache comes back. FILE may be hf, the built-in profile. "
         "MODEL is a model folder, for its generation defaults; without it those of the shipped "
         "model are used, as in run.",
     .flags = flags,
@@ -101,6 +102,23 @@ static cdz_status report_plan(cdz_pipeline *pipeline, const cdz_json *model, uin
     return status;
 }
 
+/* Of a model that has a config.json alone: a GGUF file's shape is not read for this. */
+static cdz_status report_presses(cdz_pipeline *pipeline, const cdz_json *model, const char *folder,
+                                 cdz_arena *arena, cdz_buf *text, cdz_error *err)
+{
+    cdz_plan *plan = NULL;
+    cdz_json config;
+    bool found = false;
+    if (!folder) return CDZ_OK;
+    CDZ_TRY(read_part(folder, "config.json", arena, &config, &found, err));
+    if (!found) return CDZ_OK;
+    CDZ_TRY(cdz_pipeline_plan(pipeline, model, NULL, NULL, &plan, err));
+    const cdz_status status =
+        cdz_stages_report_presses(plan, &config, "config.json", arena, text, err);
+    cdz_plan_free(plan);
+    return status;
+}
+
 /* --- the command -------------------------------------------------------------------------------------------- */
 
 /* How it is said. */
@@ -121,6 +139,8 @@ static cdz_status explain(const cdz_cli_options *o, const char *folder, const fo
     if (folder) CDZ_TRY(read_model(folder, arena, &model, err));
     CDZ_TRY((as->json ? cdz_pipeline_explain_json : cdz_pipeline_explain_text)(
         s->pipeline, folder ? &model : NULL, &o->host, text, err));
+    if (!as->json)
+        CDZ_TRY(report_presses(s->pipeline, folder ? &model : NULL, folder, arena, text, err));
     if (!as->plan) return CDZ_OK;
     return report_plan(s->pipeline, folder ? &model : NULL, vocabulary_of(folder, arena), text, err);
 }

@@ -31,7 +31,7 @@ const cdz_page cdz_page_parity = {
     .usage = "parity PATH... [options]\n",
     .about =
         "Replays recorded cases and compares. PATH is a model folder with cases.json (and "
-        "logits.safetensors), or a file of processor vectors. Prints a table; exit status 1 if any "
+        "logits.safetensors), a folder of presses' cases, or a file of processor vectors. Prints a table; exit status 1 if any "
         "case failed or was not compared.",
     .flags = flags,
     .takes = CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS |
@@ -351,6 +351,7 @@ static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
     if (f->cases.type != CDZ_JSON_ARRAY)
         return cdz_err(err, CDZ_E_INPUT, "%s: expected a list of cases, found %s", path,
                        cdz_json_type_name(&f->cases));
+    if (cdz_parity_is_press(&f->cases)) return CDZ_OK; /* each names its model */
     snprintf(path, sizeof path, "%s/logits.safetensors", f->path);
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->logits, err));
     snprintf(path, sizeof path, "%s/outputs.safetensors", f->path);
@@ -380,6 +381,19 @@ static void add(cdz_parity_count *total, const cdz_parity_count *c)
     total->optional += c->optional;
 }
 
+/* A folder of cases that name their models. */
+static void replay_presses(parity *p, folder *f)
+{
+    const cdz_model_options how = cdz_settings_to_model(&p->options.host);
+    const cdz_parity_presses_how presses = {.runtime = p->runtime,
+                                            .model = &how,
+                                            .folder = f->path,
+                                            .only = p->only,
+                                            .optional = p->optional,
+                                            .verbose = p->verbose};
+    cdz_parity_presses(&f->cases, &presses, &f->count);
+}
+
 static int replay_folder(parity *p, const char *path)
 {
     folder f = {.path = path};
@@ -388,7 +402,10 @@ static int replay_folder(parity *p, const char *path)
     const cdz_status opened = open_folder(p, &f, &err);
     if (opened == CDZ_OK || opened == CDZ_E_UNSUPPORTED) need_head(p);
     if (opened == CDZ_OK) {
-        run_cases(p, &f);
+        if (cdz_parity_is_press(&f.cases))
+            replay_presses(p, &f);
+        else
+            run_cases(p, &f);
         print_row(path, &f.count);
         add(&p->total, &f.count);
     } else if (opened == CDZ_E_UNSUPPORTED) {

@@ -45,7 +45,7 @@ static const cdz_flag flags[] = {
      "add, remove: this lock; default: cadenza.lock in the working folder if there is one, else "
      "~/.config/cadenza/cadenza.lock"},
     {"kind", 0, OPT_KIND, CDZ_FLAG_OFTEN, "KIND",
-     "new: processor (the default), criterion, strategy, drafter, observer, loader or scheduler"},
+     "new: processor (the default), criterion, strategy, drafter, observer, loader, scheduler or press"},
     {"lang", 0, OPT_LANG, CDZ_FLAG_OFTEN, "LANG", "new: lua (the default) or c"},
     {"id", 0, OPT_ID, 0, "ID", "new: the id; default: org.example. and the folder's name"},
     {"json", 0, OPT_JSON, CDZ_FLAG_ONCE, NULL, "abi: as a JSON object"},
@@ -57,10 +57,9 @@ const cdz_page cdz_page_plugin = {
     .summary = "list, describe, make, test, add and remove plugins",
     .usage = "plugin VERB [arguments] [options]\n",
     .about =
-        "Shows the strategies, processors, stopping criteria, drafters and observers that "
-        "pipelines can use, the schedulers of a server, and the loaders that make plugins from files. When a package "
-        "that lies in a folder of CADENZA_PLUGIN_PATH is added, it is pinned there and not "
-        "copied.",
+        "Shows the strategies, processors, stopping criteria, drafters, observers and presses of "
+        "pipelines, the schedulers of servers, and loaders. When a package that lies in a folder of "
+        "CADENZA_PLUGIN_PATH is added, it is pinned there and not copied.",
     .verbs = verbs,
     .flags = flags,
     .takes = CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS,
@@ -136,10 +135,15 @@ static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
     static const struct {
         uint32_t kind;
         const char *title;
-    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},         {CDZ_KIND_PROCESSOR, "processors"},
-                  {CDZ_KIND_CRITERION, "stopping criteria"}, {CDZ_KIND_DRAFTER, "drafters"},
-                  {CDZ_KIND_OBSERVER, "observers"},          {CDZ_KIND_LOADER, "loaders"},
-                  {CDZ_KIND_SCHEDULER, "schedulers"},        {0, "refused"}};
+    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},
+                  {CDZ_KIND_PROCESSOR, "processors"},
+                  {CDZ_KIND_CRITERION, "stopping criteria"},
+                  {CDZ_KIND_DRAFTER, "drafters"},
+                  {CDZ_KIND_OBSERVER, "observers"},
+                  {CDZ_KIND_LOADER, "loaders"},
+                  {CDZ_KIND_SCHEDULER, "schedulers"},
+                  {CDZ_KIND_PRESS, "presses"},
+                  {0, "refused"}};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         l->title = groups[i].title;
         l->kind = groups[i].kind;

@@ -28,6 +28,19 @@ cdz_status cdz_parity_read_vectors(const char *path, cdz_arena *arena, const cdz
 void cdz_parity_vectors(const cdz_json *cases, cdz_registry *registry, bool verbose,
                         cdz_parity_count *count);
 
+/* --- cases of presses: parity_press.c --- */
+typedef struct cdz_parity_presses_how {
+    cdz_runtime *runtime;
+    const cdz_model_options *model;
+    const char *folder; /* that the cases' paths start from */
+    const char *only;   /* cases whose id contains it; NULL: all */
+    bool optional, verbose;
+} cdz_parity_presses_how;
+
+bool cdz_parity_is_press(const cdz_json *cases);
+void cdz_parity_presses(const cdz_json *cases, const cdz_parity_presses_how *how,
+                        cdz_parity_count *count);
+
 /* --- parts of that: parity_vectors.c, parity_trial.c --- */
 enum { CDZ_PARITY_ROWS = 64 }; /* of a case, at most */
 

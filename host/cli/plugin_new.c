@@ -169,7 +169,7 @@ static int no_template(const char *kind, const char *lang)
     return cdz_cli_misuse(
         "plugin",
         "new: no template for --kind %.40s --lang %.40s%s%s are processor, "
-        "criterion, strategy, drafter, observer and, in c, loader and scheduler; languages lua and c",
+        "criterion, strategy, drafter, observer, press and, in c, loader and scheduler; languages lua and c",
         kind, lang, near, near[0] ? " Kinds" : "; kinds");
 }
 

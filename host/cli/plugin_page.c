@@ -3,6 +3,7 @@
 
 #include "cadenza/criterion.h"
 #include "cadenza/loader.h"
+#include "cadenza/press.h"
 #include "cadenza/processor.h"
 #include "cadenza/scheduler.h"
 #include "cadenza/strategy.h"
@@ -41,6 +42,9 @@ static const cap_name loader_caps[] = {{CDZ_SANDBOXES, "sandboxes what it opens"
 static const cap_name scheduler_caps[] = {{CDZ_HAS_PRIORITIES, "goes by the priority of requests"},
                                           {0, NULL}};
 
+static const cap_name press_caps[] = {
+    {CDZ_PRESS_WRAPS, "changes what the press before it in the list says"}, {0, NULL}};
+
 static const cap_name *promises(const cdz_plugin_base *base, uint32_t *caps)
 {
     switch (base->kind) {
@@ -49,6 +53,7 @@ static const cap_name *promises(const cdz_plugin_base *base, uint32_t *caps)
     case CDZ_KIND_STRATEGY: *caps = ((const cdz_strategy *)base)->caps; return strategy_caps;
     case CDZ_KIND_LOADER: *caps = ((const cdz_loader *)base)->caps; return loader_caps;
     case CDZ_KIND_SCHEDULER: *caps = ((const cdz_scheduler *)base)->caps; return scheduler_caps;
+    case CDZ_KIND_PRESS: *caps = ((const cdz_press *)base)->caps; return press_caps;
     default: *caps = 0; return strategy_caps;
     }
 }

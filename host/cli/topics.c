@@ -88,6 +88,12 @@ static const topic topics[] = {
                                    "\n"
                                    "  cadenza run -s observers=org.cadenza.trace -p 'music is'\n"
                                    "  cadenza plugin new watcher --kind observer --lang lua\n"},
+    {" press presses kv compression snapkv ",
+     "A press says which positions of a prompt's KV cache stay; the others' memory is free at once.\n"
+     "\n"
+     "  cadenza run --press snapkv --compression-ratio 0.5 -f long.txt\n"
+     "  cadenza plugin list                                    lists them\n"
+     "docs/presses.md says what there is, and how to write one.\n"},
     {" plugins plugin-path consent ",
      "Strategies, processors, stopping criteria, drafters, observers and loaders are plugins: a .lua\n"
      "file, a .so, or a package folder with plugin.ini. Lua runs in a sandbox. Native code runs when\n"

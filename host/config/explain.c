@@ -412,6 +412,13 @@ cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *mod
     write_instances(arena, plan, "Stopping criteria", plan->criteria, plan->n_criteria, false, out);
     if (plan->n_observers)
         write_instances(arena, plan, "Observers", plan->observers, plan->n_observers, false, out);
+    if (plan->n_prompt_presses)
+        write_instances(arena, plan, "Presses of the prompt, in order", plan->presses,
+                        plan->n_prompt_presses, false, out);
+    if (plan->n_presses > plan->n_prompt_presses)
+        write_instances(arena, plan, "Presses while decoding, in order",
+                        plan->presses + plan->n_prompt_presses,
+                        plan->n_presses - plan->n_prompt_presses, false, out);
     write_parameters(arena, plan, out);
     write_warnings(arena, plan, out);
     cdz_plan_free(plan);

@@ -156,6 +156,11 @@ static void put_plan(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
     put_list(arena, plan, "processors", plan->processors, plan->n_processors, out);
     put_list(arena, plan, "stopping", plan->criteria, plan->n_criteria, out);
     put_list(arena, plan, "observers", plan->observers, plan->n_observers, out);
+    if (plan->n_presses) {
+        put_list(arena, plan, "press", plan->presses, plan->n_prompt_presses, out);
+        put_list(arena, plan, "decoding_press", plan->presses + plan->n_prompt_presses,
+                 plan->n_presses - plan->n_prompt_presses, out);
+    }
     put_generation(arena, plan, out);
     cdz_buf_puts(out, ",\n  \"warnings\": [");
     cdz_explain_warnings(arena, plan, put_warning, &warnings);

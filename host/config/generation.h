@@ -12,6 +12,15 @@ typedef struct cdz_quantized_cache {
     int64_t nbits, axis_key, axis_value, q_group_size, residual_length;
 } cdz_quantized_cache;
 
+/* Cadenza's own: what presses are told, and when they run (docs/presses.md). */
+typedef struct cdz_compression {
+    cdz_opt_real ratio;
+    cdz_real_list ratios;
+    cdz_opt_int chunk_length, block_size, skip_last;
+    cdz_opt_int interval, target_size;
+    cdz_opt_real target_ratio;
+} cdz_compression;
+
 /* The resolved configuration of one request; what generate() fills in is filled in. Fields are spelled as there.
  * Parameters whose feature is not built yet are known by name and refused with a sentence when set to something
  * that would act (generation_modes.c). */
@@ -62,6 +71,7 @@ typedef struct cdz_generation {
     cdz_opt_int num_beam_groups;
     cdz_int_choices force_words_ids;
     cdz_word_or_ints dola_layers;
+    cdz_compression compression; /* parameters compression_ratio and so on */
     /* Not in GenerationConfig: torch.manual_seed before the call; unset: a random one, reported. */
     cdz_opt_int seed;
     bool context,

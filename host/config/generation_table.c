@@ -21,6 +21,14 @@
 #define INT(F, ...)       CDZ_INT(cdz_generation, F, __VA_ARGS__)
 #define INT_LISTS(F, ...) CDZ_INT_LISTS(cdz_generation, F, 0, __VA_ARGS__)
 #define INTS(F, ...)      CDZ_INTS(cdz_generation, F, 0, __VA_ARGS__)
+/* Of a struct of its own: compression.ratio is compression_ratio. */
+#define PRESSED(F, ctype, kind_, flags_, min_, max_, help_)                                        \
+    {                                                                                              \
+        .name = "compression_" #F, .help = help_,                                                  \
+        .offset = CDZ_FIELD_(cdz_generation, compression.F, ctype), .type = kind_,                 \
+        .flags = flags_, .min = min_, .max = max_                                                  \
+    }
+#define PRESSED_INT(F, help_) PRESSED(F, cdz_opt_int, CDZ_T_OPT_INT, 0, 1, 1048576, help_)
 
 /* Ranges here are what transformers' validate() refuses; what a processor refuses when it is built is its own row's. */
 static const cdz_param rows[] = {
@@ -114,6 +122,18 @@ static const cdz_param rows[] = {
                     "phrases that must appear; of an item that is a list of phrases, one must"),
     CDZ_WORD_OR_INTS(cdz_generation, dola_layers, 0, "low|high", 0, 65536,
                      "layers that DoLa contrasts the last one with"),
+    PRESSED(ratio, cdz_opt_real, CDZ_T_OPT_REAL, CDZ_BELOW_MAX, 0, 1,
+            "presses: the share of the KV cache that goes; 0: all of it stays"),
+    PRESSED(ratios, cdz_real_list, CDZ_T_REALS, 0, 0, 0.9999999,
+            "presses: compression_ratio of each layer"),
+    PRESSED_INT(chunk_length, "presses: the prompt is pressed in pieces of so many positions"),
+    PRESSED_INT(block_size, "presses: what stays is found in turns, so many positions more in each"),
+    PRESSED_INT(skip_last,
+                "presses: so many tokens at the prompt's end are read after it was pressed"),
+    PRESSED_INT(interval, "decoding_press: tokens from one press to the next; unset: 512"),
+    PRESSED_INT(target_size, "decoding_press: positions that it leaves; unset: 2048"),
+    PRESSED(target_ratio, cdz_opt_real, CDZ_T_OPT_REAL, CDZ_BELOW_MAX, 0, 1,
+            "decoding_press: the share of all positions so far that it lets go"),
     OPT_INT(seed, ANY, "seed of the random draws; unset: a random one"),
     BOOL(context, true,
          "end a row when the model's context is full; false: continue where that is possible"),

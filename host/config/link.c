@@ -12,6 +12,7 @@
 #include "base/ascii.h"
 #include "config/linker.h"
 #include "config/phases.h"
+#include "describe/descriptor.h"
 #include "params/settings.h"
 
 void cdz_part_prefix(const cdz_part *entry, const cdz_origin *origin, char *out, size_t out_bytes)
@@ -85,7 +86,7 @@ static cdz_status place_of_code(cdz_linker *l, uint32_t kind, const char *name, 
                        "[%s] isolation = process: only processors, stopping criteria and "
                        "drafters can run in a process of their own; a %s calls the host too "
                        "often",
-                       name, kind == CDZ_KIND_OBSERVER ? "observer" : "strategy");
+                       name, cdz_kind_name(kind));
     if (!own && all && covered) CDZ_TRY(read_isolation(all, "pipeline", &elsewhere, why));
     if (elsewhere) *out = own ? ELSEWHERE : ELSEWHERE_IF_STRANGE;
     return CDZ_OK;
@@ -391,6 +392,9 @@ static cdz_status link_all(cdz_linker *l, const char *strategy)
     CDZ_TRY(cdz_linker_list(l, "pipeline", "processors", CDZ_KIND_PROCESSOR, &l->link->processors));
     CDZ_TRY(cdz_linker_list(l, "pipeline", "stopping", CDZ_KIND_CRITERION, &l->link->stopping));
     CDZ_TRY(cdz_linker_list(l, "pipeline", "observers", CDZ_KIND_OBSERVER, &l->link->observers));
+    CDZ_TRY(cdz_linker_list(l, "pipeline", "press", CDZ_KIND_PRESS, &l->link->presses));
+    CDZ_TRY(cdz_linker_list(l, "pipeline", "decoding_press", CDZ_KIND_PRESS,
+                            &l->link->decoding_presses));
     CDZ_TRY(cdz_linker_list(l, "pipeline", "chain", CDZ_KIND_PROCESSOR, &l->link->chain));
     CDZ_TRY(check_chain(l));
     CDZ_TRY(cdz_linker_phases(l));
@@ -434,6 +438,8 @@ void cdz_link_each_module(const cdz_link *link, visit_module *visit, void *user)
     visit_all(link->processors.at, link->processors.n, visit, user);
     visit_all(link->stopping.at, link->stopping.n, visit, user);
     visit_all(link->observers.at, link->observers.n, visit, user);
+    visit_all(link->presses.at, link->presses.n, visit, user);
+    visit_all(link->decoding_presses.at, link->decoding_presses.n, visit, user);
     visit_all(link->chain.at, link->chain.n, visit, user);
     visit_all(link->stages, cdz_hf_n_processors, visit, user);
     visit_all(link->criteria, cdz_hf_n_criteria, visit, user);

@@ -70,7 +70,7 @@ typedef struct cdz_link {
     cdz_part drafter;                          /* then; plugin.base NULL: none */
     cdz_part model, prompt_lookup, early_exit; /* drafters that the mode table asks for */
     bool drafting_fixed;                       /* drafts are as long as the drafter makes them */
-    cdz_parts processors, stopping, observers, chain;
+    cdz_parts processors, stopping, observers, presses, decoding_presses, chain;
     cdz_part *stages;       /* cdz_hf_n_processors */
     cdz_part *criteria;     /* cdz_hf_n_criteria */
     cdz_phase_part *phases; /* (n_phases) in order */

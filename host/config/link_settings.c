@@ -24,7 +24,8 @@ static cdz_status all_entries(cdz_linker *l, entry_list *out)
 {
     cdz_link *link = l->link;
     size_t room = CDZ_N_RECIPES + 9 + (size_t)link->processors.n + link->stopping.n +
-                  link->observers.n + link->chain.n + cdz_hf_n_processors + cdz_hf_n_criteria;
+                  link->observers.n + link->presses.n + link->decoding_presses.n + link->chain.n +
+                  cdz_hf_n_processors + cdz_hf_n_criteria;
     for (uint32_t i = 0; i < link->n_phases; i++)
         room += (size_t)link->phases[i].processors.n + link->phases[i].chain.n;
     *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
@@ -43,6 +44,8 @@ static cdz_status all_entries(cdz_linker *l, entry_list *out)
     if (!link->chain.given) add_entries(out, link->processors.at, link->processors.n);
     add_entries(out, link->stopping.at, link->stopping.n);
     add_entries(out, link->observers.at, link->observers.n);
+    add_entries(out, link->presses.at, link->presses.n);
+    add_entries(out, link->decoding_presses.at, link->decoding_presses.n);
     add_entries(out, link->stages, cdz_hf_n_processors);
     add_entries(out, link->criteria, cdz_hf_n_criteria);
     for (uint32_t i = 0; i < link->n_phases; i++) {

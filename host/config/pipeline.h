@@ -61,6 +61,8 @@ typedef struct cdz_plan {
     uint32_t n_criteria;
     cdz_instance *observers;
     uint32_t n_observers;
+    cdz_instance *presses; /* those of prompts, then those of decoding */
+    uint32_t n_presses, n_prompt_presses;
     const char **warnings; /* sentences for the user */
     uint32_t n_warnings;
     struct cdz_pipeline *pipeline; /* retained; NULL: made by hand */

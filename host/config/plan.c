@@ -483,6 +483,7 @@ static cdz_status build(cdz_planner *p)
     CDZ_TRY(cdz_planner_processors(p));
     CDZ_TRY(cdz_planner_criteria(p));
     CDZ_TRY(cdz_planner_observers(p));
+    CDZ_TRY(cdz_planner_presses(p));
     return finish(p);
 }
 

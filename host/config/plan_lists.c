@@ -1,9 +1,10 @@
-/* plan_lists.c - which processors, criteria and observers a request runs, in what order.
+/* plan_lists.c - which processors, criteria, observers and presses a request runs, in what order.
  *
  * Not: the order itself, which is the profile's (profile.c), and parameters (plan.c). The user's own stand at transformers'
  * place for custom ones; with `chain` they stand alone, and a parameter that no stage reads is refused. */
 #include <string.h>
 
+#include "cadenza/press.h"
 #include "config/planner.h"
 
 /* --- lists ----------------------------------------------------------------------------------------------- */
@@ -221,4 +222,61 @@ cdz_status cdz_planner_observers(cdz_planner *p)
     if (!places) return cdz_planner_nomem(p);
     for (uint32_t i = 0; i < observers->n; i++) places[i] = (cdz_place){&observers->at[i], 0, true};
     return instantiate_all(p, places, observers->n, &p->plan->observers, &p->plan->n_observers);
+}
+
+/* The settings of the kind say when presses run, so those that nobody would hear are refused. */
+static cdz_status check_presses(cdz_planner *p)
+{
+    static const char *const names[] = {"compression_ratio",        "compression_ratios",
+                                        "compression_chunk_length", "compression_block_size",
+                                        "compression_interval",     "compression_target_size",
+                                        "compression_target_ratio", "compression_skip_last"};
+    const cdz_link *link = p->link;
+    const cdz_generation *g = &p->res.generation;
+    char prefix[300];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int slot = cdz_generation_slot(names[i]);
+        const cdz_origin *origin = &p->res.origins[slot];
+        const bool decodes = i >= 4 && i <= 6;
+        if (origin->source == CDZ_SOURCE_DEFAULT || !p->res.values[slot] ||
+            p->res.values[slot]->type == CDZ_JSON_NULL)
+            continue;
+        if (decodes ? link->decoding_presses.n : link->presses.n + link->decoding_presses.n)
+            continue;
+        cdz_origin_prefix(origin, prefix, sizeof prefix);
+        return cdz_err(p->err, CDZ_E_USAGE, "%s%s is set, but the pipeline has no %s", prefix,
+                       names[i], decodes ? "decoding_press" : "press");
+    }
+    if (g->compression.target_size.set && g->compression.target_ratio.set)
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "compression_target_size and compression_target_ratio say the same thing; "
+                       "expected one of them");
+    return CDZ_OK;
+}
+
+/* The first of a list may not go on from a press before it. */
+static cdz_status check_first(cdz_planner *p, const cdz_parts *list, const char *key)
+{
+    const cdz_press *first = list->n ? (const void *)list->at[0].plugin.base : NULL;
+    if (!first || !(first->caps & CDZ_PRESS_WRAPS)) return CDZ_OK;
+    return cdz_err(p->err, CDZ_E_USAGE,
+                   "[pipeline] %s: '%s' changes what another press says; put one before it, as in "
+                   "%s = knorm, %s",
+                   key, first->base.id, key, list->at[0].name);
+}
+
+cdz_status cdz_planner_presses(cdz_planner *p)
+{
+    const cdz_parts *prompt = &p->link->presses, *decoding = &p->link->decoding_presses;
+    const uint32_t n = prompt->n + decoding->n;
+    cdz_place *places = cdz_arena_array(&p->plan->arena, n, sizeof *places);
+    if (!places) return cdz_planner_nomem(p);
+    CDZ_TRY(check_presses(p));
+    CDZ_TRY(check_first(p, prompt, "press"));
+    CDZ_TRY(check_first(p, decoding, "decoding_press"));
+    for (uint32_t i = 0; i < prompt->n; i++) places[i] = (cdz_place){&prompt->at[i], 0, true};
+    for (uint32_t i = 0; i < decoding->n; i++)
+        places[prompt->n + i] = (cdz_place){&decoding->at[i], 0, true};
+    p->plan->n_prompt_presses = prompt->n;
+    return instantiate_all(p, places, n, &p->plan->presses, &p->plan->n_presses);
 }

@@ -71,6 +71,7 @@ void cdz_planner_warn_asked(cdz_planner *p);
 cdz_status cdz_planner_processors(cdz_planner *p);
 cdz_status cdz_planner_criteria(cdz_planner *p);
 cdz_status cdz_planner_observers(cdz_planner *p);
+cdz_status cdz_planner_presses(cdz_planner *p);
 /* The processors that p->res asks for, in order; the chain takes their place when it is given. out: room for the
  * profile's and all of custom and chain. */
 cdz_status cdz_planner_order(cdz_planner *p, const cdz_parts *custom, const cdz_parts *chain,

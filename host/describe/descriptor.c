@@ -15,7 +15,7 @@ static const char *const kind_names[] = {
     [CDZ_KIND_PROCESSOR] = "processor", [CDZ_KIND_CRITERION] = "criterion",
     [CDZ_KIND_STRATEGY] = "strategy",   [CDZ_KIND_DRAFTER] = "drafter",
     [CDZ_KIND_OBSERVER] = "observer",   [CDZ_KIND_LOADER] = "loader",
-    [CDZ_KIND_SCHEDULER] = "scheduler",
+    [CDZ_KIND_SCHEDULER] = "scheduler", [CDZ_KIND_PRESS] = "press",
 };
 
 const char *cdz_kind_name(uint32_t kind)
@@ -105,6 +105,10 @@ static bool kind_sizes(uint32_t kind, size_t *least, size_t *ours)
         *least = offsetof(cdz_scheduler, end) + sizeof(((cdz_scheduler *)0)->end);
         *ours = sizeof(cdz_scheduler);
         return true;
+    case CDZ_KIND_PRESS:
+        *least = offsetof(cdz_press, end) + sizeof(((cdz_press *)0)->end);
+        *ours = sizeof(cdz_press);
+        return true;
     default: return false;
     }
 }
@@ -184,6 +188,7 @@ static uint32_t known_caps(uint32_t kind)
     case CDZ_KIND_CRITERION: return CDZ_NEEDS_IDS | CDZ_HAS_EOS;
     case CDZ_KIND_LOADER: return CDZ_SANDBOXES;
     case CDZ_KIND_SCHEDULER: return CDZ_HAS_PRIORITIES;
+    case CDZ_KIND_PRESS: return CDZ_PRESS_WRAPS;
     default: return 0;
     }
 }
@@ -197,6 +202,7 @@ static uint32_t caps_of(const cdz_descriptor *d)
     case CDZ_KIND_DRAFTER: return d->drafter.caps;
     case CDZ_KIND_LOADER: return d->loader.caps;
     case CDZ_KIND_SCHEDULER: return d->scheduler.caps;
+    case CDZ_KIND_PRESS: return d->press.caps;
     default: return d->observer.caps;
     }
 }
@@ -256,6 +262,9 @@ static cdz_status check_calls(const char *path, const cdz_descriptor *d, cdz_err
         break;
     case CDZ_KIND_SCHEDULER:
         if (!d->scheduler.admit) missing = "admit";
+        break;
+    case CDZ_KIND_PRESS:
+        if (!d->press.press) missing = "press";
         break;
     case CDZ_KIND_OBSERVER: break; /* hears what it wants to */
     default:

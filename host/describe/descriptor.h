@@ -7,6 +7,7 @@
 #include "cadenza/drafter.h"
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
+#include "cadenza/press.h"
 #include "cadenza/processor.h"
 #include "cadenza/scheduler.h"
 #include "cadenza/strategy.h"
@@ -21,6 +22,7 @@ typedef union cdz_descriptor {
     cdz_observer observer;
     cdz_loader loader;
     cdz_scheduler scheduler;
+    cdz_press press;
 } cdz_descriptor;
 
 #define CDZ_MAX_PLUGINS    256u       /* plugins in one file */
@@ -28,7 +30,7 @@ typedef union cdz_descriptor {
 #define CDZ_MAX_ID         64u
 #define CDZ_MAX_TEXT       4096u /* bytes of a name, help or summary */
 
-/* "processor", "criterion", "strategy", "drafter", "observer", "loader", "scheduler"; NULL for anything else. */
+/* "processor", "criterion", "strategy", "drafter", "observer", "loader", "scheduler", "press"; NULL for anything else. */
 const char *cdz_kind_name(uint32_t kind);
 uint32_t cdz_kind_of_name(const char *name); /* 0: no such kind */
 /* An id: a-z 0-9 . _ -, at most CDZ_MAX_ID of them, a letter or digit first, dots between others alone, and no file's name

@@ -21,6 +21,7 @@
 #include "cadenza/ext/vec.h"
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
+#include "cadenza/press.h"
 #include "cadenza/processor.h"
 #include "cadenza/scheduler.h"
 #include "cadenza/strategy.h"

@@ -1,4 +1,4 @@
-/* declare.c - cadenza.processor, .criterion, .strategy and .drafter: from a script's table to a descriptor.
+/* declare.c - cadenza.processor, .criterion, .strategy, .drafter, .observer and .press: from a script's table to a descriptor.
  *
  * Checked where the script calls them, so that an error names the line. In later runs of the same file, for requests,
  * the descriptor exists and the call only wraps the table. */
@@ -35,6 +35,8 @@ static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", C
                                          {"samples", CDZ_SAMPLES}, {"greedy", CDZ_GREEDY},
                                          {"beams", CDZ_BEAMS},     {NULL, 0}};
 
+static const cap_name press_caps[] = {{"wraps", CDZ_PRESS_WRAPS}, {NULL, 0}};
+
 static const cap_name no_caps[] = {{NULL, 0}};
 
 static const char *const common_fields[] = {"id",     "version", "summary",
@@ -46,6 +48,7 @@ static const char *const own_fields[][4] = {
     [CDZ_KIND_STRATEGY] = {"run", "generate"},
     [CDZ_KIND_DRAFTER] = {"propose", "judged"},
     [CDZ_KIND_OBSERVER] = {NULL, NULL}, /* cdz_lua_observer_functions */
+    [CDZ_KIND_PRESS] = {"score", "needs", "own_count"},
 };
 
 /* Whether rows of the request have something of the plugin's: state, idleness. */
@@ -59,6 +62,7 @@ static const cap_name *caps_of(uint32_t kind)
     return kind == CDZ_KIND_PROCESSOR   ? processor_caps
            : kind == CDZ_KIND_CRITERION ? criterion_caps
            : kind == CDZ_KIND_STRATEGY  ? strategy_caps
+           : kind == CDZ_KIND_PRESS     ? press_caps
                                         : no_caps;
 }
 
@@ -72,7 +76,8 @@ static size_t known_fields(uint32_t kind, const char **out)
         out[n++] = common_fields[i];
     for (size_t i = 0; watches_rows(kind) && i < sizeof row_fields / sizeof *row_fields; i++)
         out[n++] = row_fields[i];
-    if (kind == CDZ_KIND_DRAFTER || kind == CDZ_KIND_OBSERVER) out[n++] = "begin";
+    if (kind == CDZ_KIND_DRAFTER || kind == CDZ_KIND_OBSERVER || kind == CDZ_KIND_PRESS)
+        out[n++] = "begin";
     if (kind == CDZ_KIND_OBSERVER) n += cdz_lua_observer_functions(out + n);
     for (size_t i = 0; i < sizeof *own_fields / sizeof **own_fields; i++)
         if (own_fields[kind][i]) out[n++] = own_fields[kind][i];
@@ -283,6 +288,10 @@ static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t ca
         if (!def->has_judged) def->as.drafter.judged = NULL;
     } else if (kind == CDZ_KIND_OBSERVER) {
         cdz_lua_hear(def, declares, L);
+    } else if (kind == CDZ_KIND_PRESS) {
+        def->as.press = cdz_lua_press;
+        def->as.press.caps = caps;
+        if (!def->has_create) def->as.press.create = NULL;
     } else {
         def->as.strategy = cdz_lua_strategy;
         def->as.strategy.caps = caps;
@@ -316,6 +325,7 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->has_apply = kind != CDZ_KIND_PROCESSOR || has_function(L, "apply");
     def->has_companion = kind == CDZ_KIND_PROCESSOR && has_function(L, "companion");
     def->needs_clock = flag(L, "needs_clock", false);
+    def->own_count = kind == CDZ_KIND_PRESS && flag(L, "own_count", false);
     def->batched = kind == CDZ_KIND_PROCESSOR && flag(L, "batched", false);
     def->as.base.id = check_id(L, text_field(L, &m->arena, "id", default_id(L, m)));
     def->as.base.version = text_field(L, &m->arena, "version", "0.0.0");
@@ -374,15 +384,18 @@ static int declare_observer(lua_State *L)
     return declare(L, CDZ_KIND_OBSERVER);
 }
 
+static int declare_press(lua_State *L)
+{
+    return declare(L, CDZ_KIND_PRESS);
+}
+
 void cdz_lua_push_cadenza(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"processor", declare_processor},
-                                         {"criterion", declare_criterion},
-                                         {"strategy", declare_strategy},
-                                         {"drafter", declare_drafter},
-                                         {"observer", declare_observer},
-                                         {"grammar", cdz_lua_grammar},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"processor", declare_processor}, {"criterion", declare_criterion},
+        {"strategy", declare_strategy},   {"drafter", declare_drafter},
+        {"observer", declare_observer},   {"press", declare_press},
+        {"grammar", cdz_lua_grammar},     {NULL, NULL}};
 
     luaL_newlib(L, functions);
     lua_pushstring(L, CDZ_VERSION);
@@ -442,7 +455,7 @@ void cdz_lua_declare(lua_State *L, cdz_lua_module *m)
     if (m->n_plugins == 0)
         luaL_error(L,
                    "%s: returned %s, expected cadenza.processor{...}, cadenza.criterion{...}, "
-                   "cadenza.strategy{...}, cadenza.drafter{...}, cadenza.observer{...} or a list of "
-                   "them",
+                   "cadenza.strategy{...}, cadenza.drafter{...}, cadenza.observer{...}, "
+                   "cadenza.press{...} or a list of them",
                    m->name, luaL_typename(L, result));
 }

@@ -82,7 +82,8 @@ static int bind_plugin(lua_State *L)
 {
     cdz_lua_session *S = cdz_lua_of(L);
     const cdz_lua_def *def = lua_touserdata(L, 1);
-    static const char *const call[] = {NULL, "apply", "test", "run", "propose", NULL};
+    static const char *const call[] = {NULL, "apply", "test", "run",  "propose",
+                                       NULL, NULL,    NULL,   "score"};
 
     cdz_lua_get(L, CDZ_LUA_SLOT_RESULT);
     cdz_lua_push_def(L, lua_gettop(L), def->index, S->kind);

@@ -11,6 +11,7 @@
 #include "cadenza/drafter.h"
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
+#include "cadenza/press.h"
 #include "cadenza/processor.h"
 #include "lua/session.h"
 
@@ -27,11 +28,13 @@ typedef struct cdz_lua_def {
         cdz_strategy strategy;
         cdz_drafter drafter;
         cdz_observer observer;
+        cdz_press press;
     } as;
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
     bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish,
         has_companion, has_steer, needs_clock;
+    bool own_count; /* a press that says how many stay */
     bool has_apply; /* or what it does to scores is nothing; of other kinds true */
     /* Offsets of the reserved parameters in the parameter struct. */
     uint32_t instructions_at, ms_at, memory_at;
@@ -78,7 +81,7 @@ static inline const cdz_lua_def *cdz_lua_def_of(const cdz_step *step)
 /* Puts S's sentence on the request and returns st; for CDZ_LUA_SPENT_STATUS it is there already. */
 cdz_status cdz_lua_report(const cdz_lua_session *S, const cdz_step *step, cdz_status st);
 
-/* declare.c: [protected] cadenza.processor, .criterion, .strategy, .drafter, .observer as a table on the stack; and what they returned,
+/* declare.c: [protected] cadenza.processor, .criterion, .strategy, .drafter, .observer, .press as a table on the stack; and what they returned,
  * at the top of the stack, into module->defs. */
 void cdz_lua_push_cadenza(lua_State *L);
 void cdz_lua_declare(lua_State *L, cdz_lua_module *module);
@@ -108,6 +111,7 @@ extern const cdz_processor cdz_lua_processor;
 extern const cdz_criterion cdz_lua_criterion;
 extern const cdz_strategy cdz_lua_strategy;
 extern const cdz_drafter cdz_lua_drafter; /* drafter.c */
+extern const cdz_press cdz_lua_press;     /* press.c */
 
 /* row_state.c */
 typedef struct cdz_lua_row_state {

@@ -158,7 +158,7 @@ static cdz_status read_plugin(reader *r, char *line)
     if (cdz_kind_of_name(kind) == 0)
         return cdz_err(r->err, CDZ_E_INPUT,
                        "%s:%u:1: '%.40s' is no kind: expected processor, criterion, strategy, "
-                       "drafter, observer, loader or scheduler",
+                       "drafter, observer, loader, scheduler or press",
                        lock->path, r->line, kind);
     if (cdz_lock_find(lock, id))
         return cdz_err(r->err, CDZ_E_INPUT, "%s:%u:1: plugin %s is there twice", lock->path,

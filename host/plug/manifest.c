@@ -108,7 +108,7 @@ static cdz_status check_values(const reader *r)
     } rules[] = {{KEY_ID, cdz_plugin_id_ok, CDZ_PLUGIN_ID_IS},
                  {KEY_VERSION, cdz_plugin_version_ok, "one as 1.0.0"},
                  {KEY_KIND, kind_ok,
-                  "processor, criterion, strategy, drafter, observer, loader or scheduler"},
+                  "processor, criterion, strategy, drafter, observer, loader, scheduler or press"},
                  {KEY_SHA256, cdz_sha256_is_hex, "64 hexadecimal digits"},
                  {KEY_ABI, abi_ok, "one as 1.0"}};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {

@@ -428,6 +428,7 @@ static void choose_records(preparation *p, const cdz_record_spec *record)
 {
     const cdz_generation *g = &p->job->plan->generation;
     const bool bounded = g->output_scores_top.set;
+    p->job->keep_press = record->press;
     p->job->keep_scores = record->present ? record->outputs : g->output_scores && !bounded;
     p->job->keep_logits = g->output_logits && (!record->present || record->outputs);
     p->job->keep_hidden = g->output_hidden_states;

@@ -12,7 +12,7 @@
  *   kwargs            generation parameters and arguments of the strategy, by name; "section.name" of any plugin
  *   sections          the same by section of the pipeline: {"section": {"name": value}}
  *   seed              torch.manual_seed(seed) before the call
- *   record            what to keep: {"top": k, "transition": true, "detect": {...}}; asks for an answer in recorded form
+ *   record            what to keep: {"top": k, "transition": true, "press": true, "detect": {...}}; asks for an answer in recorded form
  *   mode              "logits": scores of every prompt position instead of generation; "score": its tokens' log-probabilities;
  *                     others are ignored
  *   calls             further calls that continue this one (the caller runs them: api/chain.c)
@@ -32,7 +32,7 @@
 typedef struct cdz_record_spec {
     bool present; /* the document has "record": answer in recorded form */
     uint32_t top;
-    bool transition, outputs;
+    bool transition, outputs, press;
     const cdz_json *detect; /* the document's, while it is there: an object, or NULL */
 } cdz_record_spec;
 

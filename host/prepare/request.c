@@ -170,6 +170,8 @@ cdz_status cdz_request_read_record(const cdz_json *document, cdz_record_spec *ou
             out->transition |= member->value.boolean;
         else if (strcmp(member->key, "outputs") == 0 && member->value.type == CDZ_JSON_BOOL)
             out->outputs = member->value.boolean;
+        else if (strcmp(member->key, "press") == 0 && member->value.type == CDZ_JSON_BOOL)
+            out->press = member->value.boolean;
         else if (strcmp(member->key, "normalized") == 0 && member->value.type == CDZ_JSON_BOOL)
             out->transition |= member->value.boolean; /* both ways are written */
         else if (strcmp(member->key, "detect") == 0 && member->value.type == CDZ_JSON_OBJECT)
@@ -178,7 +180,7 @@ cdz_status cdz_request_read_record(const cdz_json *document, cdz_record_spec *ou
             return cdz_err(
                 err, CDZ_E_UNSUPPORTED,
                 "request: record \"%s\" is not supported by this version; known: \"top\" "
-                "(an integer from 0 to 1000), \"transition\", \"normalized\" (true or false), "
+                "(an integer from 0 to 1000), \"transition\", \"normalized\", \"press\" (true or false), "
                 "\"detect\" (an object)",
                 member->key);
     }

@@ -79,6 +79,7 @@ typedef struct cdz_job {
     double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
     bool keep_hidden, keep_attentions;            /* of recorded steps */
+    bool keep_press;                              /* what presses have kept, as a result */
     uint32_t keep_leaders; /* with keep_logprobs: of each step also the likeliest k by the model's own logits; 0: none */
     uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, n_finite and the log-sum-exp */
     cdz_constraint *constraint; /* held by the job, so that a stage's begin finds it compiled; or NULL */

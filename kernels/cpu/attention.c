@@ -29,6 +29,7 @@ typedef struct tile {
     uint32_t row, n_rows; /* the rows of one sequence that it lies in */
     uint32_t kv_head;
     uint32_t first, n; /* queries */
+    uint32_t less;     /* than its rows' positions, of the entries that the head holds */
 } tile;
 
 typedef struct operands {
@@ -91,12 +92,17 @@ static size_t each_tile(const call *c, size_t height, void (*visit)(void *arg, c
     size_t count = 0;
     for (size_t row = 0, n; row < c->m; row += n) {
         n = run_length(c, row);
-        const size_t queries = n * group_of(c);
-        for (size_t h = 0; h < c->kv->shape.n_kv_heads; h++)
+        const size_t queries = n * group_of(c), heads = c->kv->shape.n_kv_heads;
+        const uint32_t *less = c->rows[row].less ? c->rows[row].less + c->layer * heads : NULL;
+        for (size_t h = 0; h < heads; h++)
             for (size_t q = 0; q < queries; q += height, count++) {
                 const size_t left = queries - q;
-                const tile t = {(uint32_t)row, (uint32_t)n, (uint32_t)h, (uint32_t)q,
-                                (uint32_t)(left < height ? left : height)};
+                const tile t = {(uint32_t)row,
+                                (uint32_t)n,
+                                (uint32_t)h,
+                                (uint32_t)q,
+                                (uint32_t)(left < height ? left : height),
+                                less ? less[h] : 0};
                 if (visit) visit(arg, &t);
             }
     }
@@ -151,11 +157,12 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         cdz_attend_query *query = &a.query[i];
         query->q = c->q + row * c->ldq + head * dim;
         query->out = out ? out + i * wide : c->out + row * c->ldo + head * wide;
-        query->begin = first_seen(c, c->rows[row].position);
-        query->end = end_seen(&c->rows[row]);
-        query->bias = c->how.bias ? c->how.bias + head * c->how.bias_stride + c->how.bias_zero -
-                                        c->rows[row].position
-                                  : NULL;
+        const size_t position = c->rows[row].position - t->less;
+        query->begin = first_seen(c, position);
+        query->end = position + 1 + c->rows[row].ahead;
+        query->bias = c->how.bias
+                          ? c->how.bias + head * c->how.bias_stride + c->how.bias_zero - position
+                          : NULL;
         query->sink = c->how.sinks ? c->how.sinks + head : NULL;
         if (query->begin < begin) begin = query->begin;
         if (query->end > end) end = query->end;
@@ -275,6 +282,7 @@ static void copy_rows(const call *c, cdz_kv_row *rows, const int32_t **lists, in
         for (size_t r = row; r < row + n; r++) {
             rows[r] = c->rows[r];
             rows[r].blocks = blocks;
+            rows[r].less = NULL; /* the tiles have it */
         }
         blocks = copy_packed(c, row, n, lists, blocks + count);
     }

@@ -58,21 +58,20 @@ void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const flo
 {
     (void)b;
     const size_t dim = kv->shape.head_dim, group = how->n_heads / kv->shape.n_kv_heads;
-    const size_t own = (size_t)row->position + 1, end = own + row->ahead;
-    const size_t begin = how->window && own > how->window ? own - how->window : 0;
     looked_at l = {.kv = kv, .row = row, .packed = how->packed};
     if (how->packed) {
         l.packed_blocks = how->packed_blocks[0];
         l.n_packed = cdz_kv_packed_before(&how->packed->packing, row->position);
     }
     for (size_t h = 0; h < how->n_heads; h++) {
+        const size_t at = cdz_cpu_entry(kv, layer, h / group, row), end = at + 1 + row->ahead;
+        const size_t begin = how->window && at + 1 > how->window ? at + 1 - how->window : 0;
         l.head = layer * kv->shape.n_kv_heads + h / group;
         float *to = out + h * ldo;
         memset(to, 0, begin * sizeof *to);
         for (size_t p = begin; p < end; p++) {
             float s = score(&l, q + h * dim, p) * how->scale;
-            if (how->bias)
-                s += how->bias[h * how->bias_stride + how->bias_zero + p - row->position];
+            if (how->bias) s += how->bias[h * how->bias_stride + how->bias_zero + p - at];
             to[p] = how->soft_cap != 0.0f ? cdz_soft_cap(s, how->soft_cap) : s;
         }
         softmax(to + begin, end - begin, how->sinks ? how->sinks + h : NULL);

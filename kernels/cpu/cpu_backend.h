@@ -49,6 +49,12 @@ size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape);
 void cdz_cpu_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);
 void cdz_cpu_kv_read(cdz_backend *b, const cdz_kv *kv, int32_t block, void *to);
 void cdz_cpu_kv_restore(cdz_backend *b, cdz_kv *kv, int32_t block, const void *from);
+void cdz_cpu_kv_get(cdz_backend *b, const cdz_kv *kv, size_t layer, size_t head,
+                    const int32_t *blocks, size_t n, float *k, float *v);
+void cdz_cpu_kv_keep(cdz_backend *b, cdz_kv *kv, size_t layer, size_t head, const int32_t *blocks,
+                     const uint32_t *from, size_t n);
+void cdz_cpu_kv_put_keys(cdz_backend *b, cdz_kv *kv, size_t layer, size_t head,
+                         const int32_t *blocks, size_t n, const float *k);
 void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                       const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
 cdz_kv *cdz_cpu_packed_create(cdz_backend *b, const cdz_kv_shape *shape,
@@ -80,6 +86,20 @@ struct cdz_kv {
     /* (n_blocks, n_layers, n_kv_heads), each: keys and values as ref/kv_layout.h or ref/kv_packed.h says */
     void *memory;
 };
+
+/* Where a row of a layer and head lies among the sequence's entries, and the head of the block that holds an entry. */
+static inline size_t cdz_cpu_entry(const cdz_kv *kv, size_t layer, size_t head,
+                                   const cdz_kv_row *row)
+{
+    return row->position - (row->less ? row->less[layer * kv->shape.n_kv_heads + head] : 0);
+}
+
+static inline char *cdz_cpu_kv_head(const cdz_kv *kv, size_t layer, size_t head,
+                                    const int32_t *blocks, size_t entry)
+{
+    return (char *)kv->memory + (size_t)blocks[entry / CDZ_KV_BLOCK] * kv->block_bytes +
+           (layer * kv->shape.n_kv_heads + head) * kv->head_bytes;
+}
 
 /* Memory for `bytes` in a store that is filled in otherwise, and for threads to attend to `positions` of it; NULL, and the store
  * is freed: out of memory. */

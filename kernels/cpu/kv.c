@@ -138,13 +138,14 @@ static void put_blocks(char *head, place_fn *place, size_t dim, size_t within, c
     }
 }
 
+/* v NULL: the keys alone. */
 static void put_row(const cdz_kv_shape *shape, char *head, size_t within, const float *k,
                     const float *v)
 {
     const size_t dim = shape->head_dim;
     if (shape->type == CDZ_Q8_0) {
         put_blocks(head, cdz_kv_key, dim, within, k);
-        put_blocks(head, cdz_kv_value, dim, within, v);
+        if (v) put_blocks(head, cdz_kv_value, dim, within, v);
         return;
     }
     const size_t bytes = cdz_dtype_bytes(shape->type);
@@ -165,13 +166,13 @@ static void write_row(void *arg, size_t i)
     const kv_rows *w = arg;
     const cdz_kv *kv = w->kv;
     const size_t dim = kv->shape.head_dim, n_heads = kv->shape.n_kv_heads;
-    const size_t position = w->rows[i].position;
-    char *first = (char *)kv->memory +
-                  (size_t)w->rows[i].blocks[position / CDZ_KV_BLOCK] * kv->block_bytes +
-                  w->layer * n_heads * kv->head_bytes;
-    for (size_t h = 0; h < n_heads; h++)
-        put_row(&kv->shape, first + h * kv->head_bytes, position % CDZ_KV_BLOCK,
-                w->k + i * w->ldk + h * dim, w->v ? w->v + i * w->ldv + h * dim : NULL);
+    const cdz_kv_row *row = &w->rows[i];
+    for (size_t h = 0; h < n_heads; h++) {
+        const size_t position = cdz_cpu_entry(kv, w->layer, h, row);
+        put_row(&kv->shape, cdz_cpu_kv_head(kv, w->layer, h, row->blocks, position),
+                position % CDZ_KV_BLOCK, w->k + i * w->ldk + h * dim,
+                w->v ? w->v + i * w->ldv + h * dim : NULL);
+    }
 }
 
 void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
@@ -184,4 +185,13 @@ void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, 
         cdz_pool_tasks(pool, write_row, &w, m);
     else
         for (size_t i = 0; i < m; i++) write_row(&w, i);
+}
+
+void cdz_cpu_kv_put_keys(cdz_backend *b, cdz_kv *kv, size_t layer, size_t head,
+                         const int32_t *blocks, size_t n, const float *k)
+{
+    cdz_pool_await_readers(cdz_cpu(b)->pool, kv->name | (layer + 1), ~(uint64_t)0);
+    for (size_t i = 0; i < n; i++)
+        put_row(&kv->shape, cdz_cpu_kv_head(kv, layer, head, blocks, i), i % CDZ_KV_BLOCK,
+                k + i * kv->shape.head_dim, NULL);
 }

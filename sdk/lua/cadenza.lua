@@ -114,6 +114,67 @@
 ---@field reorder fun(p: table, parents: integer[], ctx: cadenza.Context)? row r became a copy of row parents[r]
 ---@field finish fun(p: table, ctx: cadenza.Context)? the request has ended
 
+---What one KV head of a layer holds, for one call; entries are numbered from 0, query heads of the group and queries too.
+---@class cadenza.Head
+---@field n integer entries
+---@field scores cadenza.Vec to write: the host keeps the best
+---@field keep integer how many stay; may be set
+---@field layer integer from 1
+---@field n_layers integer
+---@field index integer the KV head, from 1
+---@field n_heads integer KV heads
+---@field group integer query heads that read this one
+---@field dim integer
+---@field seen integer positions that have been read
+---@field n_queries integer of the window
+---@field window integer
+---@field ratio number the share that is to go; nan: nobody said
+---@field decoding boolean
+local Head = {}
+
+---@param i integer
+---@return cadenza.Vec
+function Head:key(i) end
+
+---@param i integer
+---@return cadenza.Vec
+function Head:value(i) end
+
+---Where an entry stands in the text.
+---@param i integer
+---@return integer
+function Head:position(i) end
+
+---@param h integer
+---@param q integer
+---@return cadenza.Vec
+function Head:query(h, q) end
+
+---@param h integer
+---@param q integer
+---@return cadenza.Vec weights over entries
+function Head:attention(h, q) end
+
+---@param h integer
+---@return cadenza.Vec attention that entries got from all queries, over how many see them
+function Head:sums(h) end
+
+---@param h integer
+---@return cadenza.Vec what entries' values add to the layer's output
+function Head:output(h) end
+
+---@param q integer
+---@return cadenza.Vec what attention reads
+function Head:hidden(q) end
+
+---Says which entries of a KV cache stay.
+---@class cadenza.PressTable: cadenza.Plugin
+---@field score fun(p: table, head: cadenza.Head, ctx: cadenza.Context) once for each KV head of each layer
+---@field needs (string[]|fun(p: table): table)? keys, values, queries, hidden, attention, sums, output; and window = n
+---@field begin fun(ctx: cadenza.Context): table?
+---@field wraps boolean? goes on from the press before it in the list
+---@field own_count boolean? says itself how many stay
+
 ---@class cadenza
 ---@field version string
 cadenza = {}
@@ -132,6 +193,9 @@ function cadenza.drafter(declaration) end
 
 ---@param declaration cadenza.ObserverTable
 function cadenza.observer(declaration) end
+
+---@param declaration cadenza.PressTable
+function cadenza.press(declaration) end
 
 ---Loads another file of the package, which plugin.ini must list: files = words.lua. It runs once per request; every require
 ---of it returns what the file returned.

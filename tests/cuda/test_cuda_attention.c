@@ -56,7 +56,7 @@ static void fill_store(scene *c, rng *r, int which)
     float *k = random_floats(r, n * c->narrow), *v = random_floats(r, n * c->narrow);
     float *kt = floats_there(c->b, k, n * c->narrow), *vt = floats_there(c->b, v, n * c->narrow);
     cdz_kv_row *rows = must_alloc(n * sizeof *rows);
-    for (uint32_t p = 0; p < n; p++) rows[p] = (cdz_kv_row){c->lists[which], p, 0};
+    for (uint32_t p = 0; p < n; p++) rows[p] = (cdz_kv_row){c->lists[which], p, 0, NULL};
     c->cpu->api->kv_write(c->cpu, c->here, LAYER, k, c->narrow, v, c->narrow, rows, n);
     c->b->api->kv_write(c->b, c->there, LAYER, kt, c->narrow, vt, c->narrow, rows, n);
     /* The other layer has something else in it. */
@@ -84,7 +84,7 @@ static void make_rows(scene *c)
     const setting *s = c->s;
     const uint32_t end = s->length - s->ahead;
     for (uint32_t i = 0; i < MOST_ROWS - 1 && i < end; i++)
-        c->rows[c->m++] = (cdz_kv_row){c->lists[0], 0, s->ahead};
+        c->rows[c->m++] = (cdz_kv_row){c->lists[0], 0, s->ahead, NULL};
     for (size_t i = 0; i < c->m; i++) c->rows[i].position = end - (uint32_t)(c->m - i);
     c->rows[c->m++] = (cdz_kv_row){c->lists[1], c->lengths[1] - 1, 0};
 }

@@ -110,6 +110,21 @@ scheduler_example() { # id prompt settings own
             -e 's/cdz_open(NULL, /cdz_open(\&options, /'
 }
 
+is_press() { "$cadenza" plugin page "$1" | sed -n 3p | grep -q 'A press,'; }
+
+# A press stands in a pipeline's list; one that changes what another says, behind one. A prompt of "-": it needs a file, so there
+# is nothing to run.
+press_example() { # id prompt settings own
+    local list=$1
+    [ "$2" != - ] || return 0
+    "$cadenza" plugin page "$1" | grep -q '^- changes what the press before' && list="knorm, $1"
+    printf '\n## In a pipeline\n\n```ini %s.ini\n[pipeline]\npress = %s\n\n[generation]\n' "$1" "$list"
+    settings "$3" | sed 's/=/ = /'
+    [ -z "$4" ] || { printf '\n[%s]\n' "$1" && settings "$4" | sed 's/=/ = /'; }
+    printf '```\n\n```console\n$ cadenza run --pipeline %s.ini -p '\''%s'\''\n```\n' "$1" "$2"
+    c_example "$1" "$2" "$3" "" pipeline
+}
+
 # The same processor as a script of one's own: it replaces the built-in one in a chain, and gives the same bits.
 lua_example() { # id prompt settings
     local twin=$root/tests/lua/twins/$1.lua
@@ -130,7 +145,7 @@ lua_example() { # id prompt settings
 
 source_of() { # id
     local file
-    for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c schedulers/$1.c plugins/$1/$1.c plugins/$1/$1.lua; do
+    for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c schedulers/$1.c presses/$1.c plugins/$1/$1.c plugins/$1/$1.lua; do
         [ -f "$root/$file" ] || continue
         printf '\nIts source is [`%s`](../../%s), written on the public headers alone.\n' "$file" "$file"
         return 0
@@ -152,6 +167,8 @@ for id in $ids; do
         "$cadenza" plugin page "$id"
         if is_scheduler "$id"; then
             scheduler_example "$id" "$prompt" "$set" "$own"
+        elif is_press "$id"; then
+            press_example "$id" "$prompt" "$set" "$own"
         else
             ini_example "$id" "$prompt" "$set" "$assistant" "$own"
             c_example "$id" "$prompt" "$set" "$assistant" "$own"

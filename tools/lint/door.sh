@@ -5,7 +5,7 @@
 #   door.sh list       the names
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-abi=(sdk/include/cadenza/{processor,criterion,strategy,drafter,observer,loader,scheduler}.h
+abi=(sdk/include/cadenza/{processor,criterion,strategy,drafter,observer,loader,scheduler,press}.h
     sdk/include/cadenza/ext/{companion,form,phase,state,steer}.h)
 case ${1:-} in
 list) awk -v list=1 -f tools/lint/door.awk "${abi[@]}" ;;

@@ -26,7 +26,7 @@ check_includes() { # files-regex allowed-regex
         grep -E 'include[[:space:]]+("|<cadenza/)' | grep -vE "include[[:space:]]+[\"<]($2)" || true)
     [ -z "$bad" ] || offend "$bad"
 }
-check_includes "^(processors|strategies|drafters|schedulers|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
+check_includes "^(processors|strategies|drafters|schedulers|presses|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
 check_includes '^sdk/include/' '[a-z]+\.h"|ext/[a-z]+\.h"|\.\./\.\./plugin\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
 check_includes '^kernels/' 'kernels\.h"|cpu/|ref/|[a-z0-9_]+\.(h|inc)"'
 check_includes '^host/' 'cadenza/|kernels\.h"|backend_abi\.h"|([a-z]+/)+[a-z0-9_]+\.(h|inc)"|[a-z0-9_]+\.(h|inc)"'
@@ -37,7 +37,7 @@ shown=$(diff <(tools/lint/floors.sh table) <(sed -n '/^| floor | room /,/^$/p' d
 bad=$(code '^sdk/include/' | xargs -r grep -nHE '#include <' | grep -vE '<(stdbool|stddef|stdint)\.h>|<type_traits>' || true)
 [ -z "$bad" ] || offend "$bad"
 # The host names no strategy or processor by a header, and one file alone reads the environment.
-bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|plugins)/' | grep -vE '^host/base/environment\.c$' | xargs -r grep -nHE '\bgetenv\(' || true)
+bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins)/' | grep -vE '^host/base/environment\.c$' | xargs -r grep -nHE '\bgetenv\(' || true)
 [ -z "$bad" ] || offend "$bad"
 
 say "lint: one door into plugin code"
@@ -58,16 +58,16 @@ say "lint: what is cited"
 bad=$(tools/lint/cited.sh) || offend "$bad"
 
 say "lint: openings"
-bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|plugins|tests|bench)/.*\.c$' |
+bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins|tests|bench)/.*\.c$' |
     xargs awk -f tools/lint/openings.awk)
 [ -z "$bad" ] || offend "$bad"
 
 say "lint: banned functions"
-bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|plugins|sdk|examples)/' |
+bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins|sdk|examples)/' |
     xargs -r grep -nHE '\b(sprintf|vsprintf|strcpy|strcat|strncat|strtok|gets|alloca|atoi|atol|atof|system|tmpnam|mktemp)[[:space:]]*\(' |
     grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)' || true)
 [ -z "$bad" ] || offend "$bad"
-bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|plugins)/' | grep -vE '^host/cli/|^host/base/assert\.c$' |
+bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins)/' | grep -vE '^host/cli/|^host/base/assert\.c$' |
     xargs -r grep -nHE '(^|[^_a-zA-Z.>])(exit|abort|printf|puts|perror)[[:space:]]*\(' |
     grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)|format\(printf' || true)
 [ -z "$bad" ] || offend "$bad"
@@ -78,7 +78,7 @@ bad=$(code '^host/' | grep -vE '^host/base/mutex\.h$|^host/run/loop/fibre_thread
 [ -z "$bad" ] || offend "$bad"
 
 # Files are written by base/write.h. The private copy of a shared object, where there are no files in memory, is the exception.
-bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|plugins)/' | grep -vE '^host/base/write\.c$|^host/native/native\.c$' |
+bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins)/' | grep -vE '^host/base/write\.c$|^host/native/native\.c$' |
     xargs -r grep -nHE '\b(fopen|freopen|fdopen)[[:space:]]*\([^;]*"[^"]*[wa+]|\b(O_CREAT|O_TMPFILE|O_TRUNC|O_APPEND)\b|\b(creat|mkstemps?|mkostemps?|tmpfile|open_memstream)[[:space:]]*\(' |
     grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)' || true)
 [ -z "$bad" ] || offend "$bad"
@@ -86,10 +86,10 @@ bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|plugins)/' 
 say "lint: cppcheck"
 cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
     --suppressions-list=tools/lint/cppcheck.txt -j "$(nproc)" \
-    -U__clang_analyzer__ -Isdk/include -Ihost -Ikernels $(code '^(host|kernels|processors|strategies|drafters|schedulers|plugins)/.*\.c$') || status=1
+    -U__clang_analyzer__ -Isdk/include -Ihost -Ikernels $(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins)/.*\.c$') || status=1
 
 say "lint: clang-tidy"
-mapfile -t tidied < <(code '^(host|processors|strategies|drafters|schedulers|plugins)/.*\.c$')
+mapfile -t tidied < <(code '^(host|processors|strategies|drafters|schedulers|presses|plugins)/.*\.c$')
 # A file a run: with several, what was seen of one file's va_list is held against the next.
 printf '%s\n' "${tidied[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy -p build --quiet 2>/dev/null >build/tidy.log || true
 if grep -E 'warning:|error:' build/tidy.log | sort -u; then status=1; fi

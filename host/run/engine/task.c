@@ -523,7 +523,7 @@ static void keep_cache(cdz_task *task)
 {
     const cdz_job *job = task->job;
     if (!task->loops || job->prompt_logits) return;
-    if (task->target.spans) { /* whoever continues it finds nothing in it */
+    if (task->target.spans || job->plan->n_presses) { /* whoever continues it finds nothing in it */
         task->outcome->kept = cdz_kept_create(job->model, NULL, 0, &(cdz_kv_account){0}, NULL);
         return;
     }

@@ -132,6 +132,15 @@ cdz_encoded *cdz_loop_source(const cdz_loop *loop, const cdz_run_model *model, u
     return &sources[job->prompt_logits ? row : row / (job->n_rows / job->n_prompts)];
 }
 
+/* A press that failed has left no cache to go on with. */
+static cdz_status pressed_well(cdz_loop *loop)
+{
+    if (!loop->presses) return CDZ_OK;
+    const cdz_error *why = &cdz_stage_presses_plan(loop->presses)->error;
+    if (why->code != CDZ_OK) loop->rows.error = *why;
+    return why->code;
+}
+
 cdz_status cdz_loop_await(cdz_loop *loop)
 {
     if (loop->prefill_s == 0) loop->want.chunk = loop->job->prefill_chunk;
@@ -147,7 +156,7 @@ cdz_status cdz_loop_await(cdz_loop *loop)
     CDZ_TRY(cdz_loop_alive(loop));
     const cdz_status denied = loop->denied;
     loop->denied = CDZ_OK;
-    return denied;
+    return denied == CDZ_OK ? pressed_well(loop) : denied;
 }
 
 cdz_status cdz_loop_prepare(cdz_loop *loop, cdz_seq *seq)
@@ -337,6 +346,7 @@ static cdz_status build_row(cdz_loop *loop, uint32_t r)
     }
     /* A decoder's state hangs on what its encoder read. */
     if (!loop->job->past || loop->job->prompt_logits || row->seq->source) return CDZ_OK;
+    if (loop->job->plan->n_presses) return CDZ_OK; /* presses read the whole prompt */
     return cdz_seq_share_kept(loop->job->past, row->seq, &loop->rows.error);
 }
 
@@ -547,6 +557,31 @@ static void close_observers(cdz_loop *loop)
     cdz_watch_end(&loop->rows);
 }
 
+/* From here on what rows have read is pressed. */
+static cdz_status open_presses(cdz_loop *loop)
+{
+    CDZ_TRY(cdz_stage_presses_begin(&loop->rows, loop->job->plan, loop->job->keep_press,
+                                    &loop->presses));
+    if (!loop->presses) return CDZ_OK;
+    cdz_press_plan *plan = cdz_stage_presses_plan(loop->presses);
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        cdz_seq *seq = loop->rows.at[r].seq;
+        const uint32_t n = cdz_seq_visible(seq);
+        seq->press = plan;
+        seq->press_begun = n;
+        seq->press_from = plan->n_prompt && n > plan->skip_last ? n - plan->skip_last : 0;
+        seq->press_row = r;
+    }
+    return CDZ_OK;
+}
+
+static void close_presses(cdz_loop *loop)
+{
+    if (loop->presses && loop->job->keep_press) cdz_record_presses(loop);
+    cdz_stage_presses_end(loop->presses);
+    loop->presses = NULL;
+}
+
 /* In the order they are opened; closed in reverse. One that failed to open is closed too: of what it has by then. What
  * has no close is there until the loop is freed. */
 static const struct part {
@@ -560,6 +595,7 @@ static const struct part {
     {open_scores, NULL},
     {cdz_drafter_open, cdz_drafter_close},
     {open_observers, close_observers},
+    {open_presses, close_presses},
 };
 
 enum { N_PARTS = sizeof life / sizeof *life };

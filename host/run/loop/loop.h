@@ -11,6 +11,7 @@
 #include "run/loop/fibre.h"
 #include "run/loop/pace.h"
 #include "run/pass/forward.h"
+#include "run/stages/press.h"
 #include "run/stages/stages.h"
 
 typedef struct cdz_loop cdz_loop;
@@ -73,6 +74,7 @@ struct cdz_loop {
     uint32_t rows_from; /* what the plugin that uses the verbs counts rows from, as sentences do: 1 in scripts, else 0 */
 
     cdz_rows rows;
+    cdz_stage_presses *presses; /* while the strategy runs; NULL: nothing is pressed */
     cdz_stageset *set; /* owned: what the newest edition of the pipeline gave; NULL: not begun */
     uint64_t tried;    /* the pipeline's newest edition that the loop has looked at */
     cdz_derivation *derivations; /* (n_derivations) */
@@ -263,6 +265,7 @@ cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_score
 void cdz_record_token(cdz_loop *loop, uint32_t row, int32_t token);
 void cdz_record_close(cdz_loop *loop); /* tokens that no row of the step chose were appended */
 void cdz_record_rewind(cdz_loop *loop, uint32_t n);
+void cdz_record_presses(cdz_loop *loop);   /* as a result: by row the list of its presses */
 void cdz_record_drop_open(cdz_loop *loop); /* the step that was recorded and came to no token */
 
 /* --- hidden states and attentions: states.c --- */

@@ -430,3 +430,21 @@ cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_ty
     CDZ_TRY(cdz_verb_enter(dec, 0));
     return cdz_loop_put_result(cdz_loop_of(dec), name, type, n_dims, shape, data);
 }
+
+void cdz_record_presses(cdz_loop *loop)
+{
+    cdz_buf text = {0};
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        const char *events = cdz_stage_presses_events(loop->presses, r);
+        cdz_buf_printf(&text, "%s[%s]", r ? ", " : "[", events ? events : "");
+    }
+    cdz_buf_putc(&text, ']');
+    cdz_named_result given = {
+        .name = "press", .type = CDZ_RESULT_JSON, .n_dims = 1, .data = text.data};
+    given.shape[0] = text.len;
+    if (text.failed)
+        (void)cdz_loop_nomem(loop);
+    else
+        (void)keep_json(loop, &given);
+    cdz_buf_free(&text);
+}

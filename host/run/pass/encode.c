@@ -129,8 +129,8 @@ static void take(cdz_encoder *e, cdz_encoded *source)
         e->ids[e->n] = source->ids ? source->ids[i] : 0;
         e->embeds[e->n] = source->embeds ? source->embeds + (size_t)i * e->stack.arch->hidden : NULL;
         e->positions[e->n] = e->stack.arch->hidden_count ? place : p;
-        e->rows[e->n] = (cdz_kv_row){blocks, p, source->n_visible - 1 - p};
-        e->targets[e->n] = (cdz_kv_row){source->blocks, p, 0};
+        e->rows[e->n] = (cdz_kv_row){blocks, p, source->n_visible - 1 - p, NULL};
+        e->targets[e->n] = (cdz_kv_row){source->blocks, p, 0, NULL};
         e->seen[e->n] = (seen_row){source->capture, i, source->n, source->mask, source->n, NULL};
         e->any_seen |= source->capture != NULL;
         e->n++;

@@ -42,7 +42,7 @@ cdz_status cdz_encoded_prepare(cdz_encoded *source, cdz_error *err);
 /* A query that sees all of it. */
 static inline cdz_kv_row cdz_encoded_row(const cdz_encoded *source)
 {
-    return (cdz_kv_row){source->blocks, 0, source->n_visible - 1};
+    return (cdz_kv_row){source->blocks, 0, source->n_visible - 1, NULL};
 }
 
 #endif

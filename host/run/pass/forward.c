@@ -321,12 +321,15 @@ static void end_run(cdz_layers *f, const cdz_seq *seq)
     if (run->n == 0) f->n_runs--;
 }
 
-/* The end of what one pass takes of a sequence: no more than `chunk` positions, and none beyond where its state is noted. */
+/* The end of what one pass takes of a sequence: no more than `chunk` positions, and none beyond where its state is noted or
+ * its cache is pressed. */
 static uint32_t end_of_pass(const cdz_seq *seq, uint32_t whole, uint32_t chunk)
 {
     uint32_t end = whole;
     if (chunk && whole > seq->computed && whole - seq->computed > chunk)
         end = seq->computed + chunk;
+    const uint32_t pressed = cdz_press_next(seq);
+    if (pressed < end) end = pressed;
     const uint32_t noted = (seq->computed / CDZ_STATE_EVERY + 1) * CDZ_STATE_EVERY;
     return cdz_seq_recurs(seq) && noted < end ? noted : end;
 }
@@ -341,14 +344,19 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     const uint32_t whole = end_of(want, seq);
     const uint32_t end = end_of_pass(seq, whole, most_at_once(want, seq));
     if (seq->computed < end) cdz_seq_mark(seq);
+    const cdz_pressed *pressed = seq->pressed;
+    const uint32_t gone = pressed ? pressed->at - pressed->n : 0, back = pressed ? pressed->back : 0;
+    const uint32_t *less = pressed ? pressed->less : NULL;
     begin_run(f, seq);
     while (seq->computed < end && f->m < f->room) {
         const uint32_t p = seq->computed++;
         while (slot < seq->mask_len && !seq->mask[slot]) slot++;
-        f->positions[f->m] = f->own.arch->hidden_count ? slot : p;
+        f->positions[f->m] = (f->own.arch->hidden_count ? slot : p) - back;
         cdz_layers_see_row(f, ws->capture, seq, slot);
         read_slot(f, seq, slot++);
-        f->rows[f->m] = (cdz_kv_row){seq->blocks, p, 0};
+        f->rows[f->m] = (cdz_kv_row){seq->blocks, p - gone, 0, less};
+        f->noted[f->m] = (cdz_press_row){seq->notes, p};
+        f->any_noted |= seq->notes != NULL;
         note_packed(f, seq);
         note_edits(f, seq, p);
         if (seq->source) f->sources[f->m] = cdz_encoded_row(seq->source);
@@ -442,7 +450,7 @@ static void serve_group(cdz_layers *f, cdz_want *const *wants, uint32_t n, bool 
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     f->m = f->n_heads = f->n_kept = f->n_spans = f->n_runs = 0;
-    f->any_embeds = f->any_seen = f->any_packed = f->any_edited = false;
+    f->any_embeds = f->any_seen = f->any_packed = f->any_noted = f->any_edited = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
     f->room = CDZ_PASS_ROWS;
     f->n_decoding = 0;
@@ -543,17 +551,22 @@ static void norm_each(cdz_layers *f, float *x, size_t heads, const cdz_norm *nor
     }
 }
 
-/* Norm and rotation of queries or keys (m, heads * d), in the family's order; a norm as wide as a head takes each alone. */
-static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm,
-                        const cdz_rope *rope)
+static void norm_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm)
 {
-    const size_t d = f->stack.arch->head_dim, wide = heads * d;
-    const bool last = f->stack.arch->qk_norm_last;
-    if (rope && last) rotate(f, x, heads, rope);
+    const size_t wide = heads * f->stack.arch->head_dim;
     if (norm->w.data && f->stack.arch->qk_norm == CDZ_QK_EACH)
         norm_each(f, x, heads, norm);
     else if (norm->w.data)
         cdz_layers_norm(f, x, x, f->m * (wide / norm->w.k), norm);
+}
+
+/* Norm and rotation of queries or keys (m, heads * d), in the family's order; a norm as wide as a head takes each alone. */
+static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm,
+                        const cdz_rope *rope)
+{
+    const bool last = f->stack.arch->qk_norm_last;
+    if (rope && last) rotate(f, x, heads, rope);
+    norm_heads(f, x, heads, norm);
     if (rope && !last) rotate(f, x, heads, rope);
 }
 
@@ -575,6 +588,20 @@ static void temper(cdz_layers *f, uint32_t layer)
     f->backend->api->copy(f->backend, f->mixed, f->q, f->m * wide * sizeof *f->q);
     f->backend->api->add_scaled(f->backend, f->q, wide, f->picked, f->shares, f->mixed, wide, f->m,
                                 wide);
+}
+
+static void place_queries(cdz_layers *f, uint32_t layer, const cdz_norm *norm, const cdz_rope *rope)
+{
+    const cdz_arch *a = f->stack.arch;
+    if (!f->any_noted || a->qk_norm_last) {
+        place_heads(f, f->q, a->n_heads, norm, rope);
+    } else {
+        norm_heads(f, f->q, a->n_heads, norm);
+        cdz_press_see_plain(f, layer);
+        if (rope) rotate(f, f->q, a->n_heads, rope);
+    }
+    temper(f, layer);
+    if (f->any_noted) cdz_press_see_queries(f, layer);
 }
 
 /* Rows from r on whose older positions lie in the same store. */
@@ -605,6 +632,7 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     const float *x = cdz_layers_enter(f, &w->attn_norm);
     if (a->attention_in != 1.0f) x = cdz_layers_scaled(f, f->given, x, a->attention_in);
+    if (f->any_noted) cdz_press_see_hidden(f, layer, x);
     if (w->latent) {
         cdz_latent_project(f, layer, x, queries, keys);
         return;
@@ -619,8 +647,7 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     if (a->key_scale != 1.0f && keys) b->api->scale(b, f->k, narrow, f->m, narrow, a->key_scale);
     if (queries) {
-        place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
-        temper(f, layer);
+        place_queries(f, layer, &w->q_norm, rope);
     }
     if (!keys) return;
     place_heads(f, f->k, a->n_kv_heads, &w->k_norm, rope);
@@ -662,13 +689,9 @@ static void mix(cdz_layers *f, uint32_t layer, cdz_attention how)
     }
 }
 
-/* given = o(attention(q, k, v)) */
-static void attend(cdz_layers *f, uint32_t layer, float *given)
+cdz_attention cdz_layers_attention(const cdz_layers *f, uint32_t layer)
 {
     const cdz_arch *a = f->stack.arch;
-    size_t wide = (size_t)a->n_heads * a->head_dim;
-    const float *mixed = f->mixed;
-    cdz_backend *b = f->backend;
     cdz_attention how = {.n_heads = a->n_heads,
                          .scale = a->attention_scale,
                          .soft_cap = a->attention_cap,
@@ -676,9 +699,21 @@ static void attend(cdz_layers *f, uint32_t layer, float *given)
                          .sinks = f->stack.layers[layer].sinks};
     if (a->scale_by_layer) how.scale /= (float)(layer + 1);
     if (cdz_arch_adds_by_distance(a)) cdz_relative_apply(f->stack.relative, layer, &how);
+    return how;
+}
+
+/* given = o(attention(q, k, v)) */
+static void attend(cdz_layers *f, uint32_t layer, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    size_t wide = (size_t)a->n_heads * a->head_dim;
+    const float *mixed = f->mixed;
+    cdz_backend *b = f->backend;
+    const cdz_attention how = cdz_layers_attention(f, layer);
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
     mix(f, layer, how);
     if (f->any_seen) cdz_layers_see_attention(f, layer, &how);
+    if (f->any_noted) cdz_press_see_attention(f, layer, &how);
     if (a->attention_gate) {
         b->api->activate(b, f->q_gate, wide, f->q_gate, f->mixed, wide, f->m, wide,
                          CDZ_CURVE_SIGMOID);
@@ -770,7 +805,7 @@ static void edit(cdz_layers *f, uint32_t layer, cdz_edit_place place, float *x)
         if (!edits || !cdz_steering_edits(edits, layer, place)) continue;
         float *h = x + r * D;
         if (!b->api->host_memory) b->api->download(b, h = f->edited, x + r * D, D * sizeof *h);
-        cdz_steering_apply(edits, layer, place, f->rows[r].position, h);
+        cdz_steering_apply(edits, layer, place, f->noted[r].position, h);
         if (!b->api->host_memory) b->api->upload(b, x + r * D, h, D * sizeof *h);
     }
 }
@@ -872,6 +907,13 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
 
 /* --- a pass -------------------------------------------------------------------------------------------- */
 
+static void press_all(cdz_layers *f, cdz_want *const *wants, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t s = 0; s < wants[i]->n_seqs; s++)
+            if (wants[i]->seqs[s].seq->press) cdz_press_run(f, wants[i]->seqs[s].seq);
+}
+
 uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     const cdz_arch *a = f->stack.arch;
@@ -890,6 +932,7 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     cdz_layers_end_streams(f);
     cdz_layers_keep_last(f, depth);
     cdz_layers_score(f);
+    press_all(f, wants, n);
     return f->m + encoded;
 }
 

@@ -6,6 +6,7 @@
 #define CDZ_HOST_RUN_PASS_LAYERS_H
 
 #include "run/pass/forward.h"
+#include "run/pass/press.h"
 #include "run/pass/relative.h"
 #include "run/pass/steer.h"
 
@@ -113,6 +114,8 @@ struct cdz_layers {
     cdz_kv *packed[CDZ_PASS_ROWS];          /* where older positions of a row lie, or NULL */
     const int32_t *spans_of[CDZ_PASS_ROWS]; /* its spans there */
     bool any_packed;                        /* only of a decoder alone */
+    cdz_press_row noted[CDZ_PASS_ROWS]; /* positions of all rows in their texts; notes only if any_noted */
+    bool any_noted;
     const cdz_steering *edits[CDZ_PASS_ROWS]; /* of a row's hidden states, or NULL; only if any_edited */
     bool any_edited;                          /* only of a decoder */
     float *edited;                     /* (D) a row that is at home for its edits; of a device */
@@ -146,6 +149,8 @@ void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool k
 uint32_t cdz_layers_window(const cdz_layers *layers, uint32_t layer, uint32_t row);
 /* Which of the store's layers has a layer's keys and values. */
 uint32_t cdz_layers_store(const cdz_layers *layers, uint32_t layer);
+/* What attention does in a layer, but for the window of single rows and packed stores. */
+cdz_attention cdz_layers_attention(const cdz_layers *layers, uint32_t layer);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
 

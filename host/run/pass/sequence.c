@@ -14,7 +14,8 @@
 /* Blocks of a sequence's first n positions. A model without attention keeps none; a sequence outside an engine has no model. */
 static uint32_t blocks_of(const cdz_seq *seq, uint64_t n)
 {
-    return seq->model && !cdz_arch_attends(&seq->model->weights->arch) ? 0 : cdz_kv_blocks_for(n);
+    if (seq->model && !cdz_arch_attends(&seq->model->weights->arch)) return 0;
+    return cdz_kv_blocks_for(seq->pressed && n ? cdz_press_entries(seq, (uint32_t)n) : n);
 }
 
 static cdz_status no_memory(cdz_error *err)
@@ -146,6 +147,8 @@ uint32_t cdz_seq_resumes(const cdz_seq *seq, uint32_t n)
 {
     if (n > seq->computed) n = seq->computed;
     if (!goes_on(seq, n)) return 0;
+    if (seq->pressed && n < seq->pressed->at) return 0;
+    if (n < seq->computed && cdz_press_is_reading(seq)) return 0;
     if (!cdz_seq_recurs(seq) || n == seq->computed) return n;
     uint32_t best = 0;
     for (uint32_t i = 0; i < seq->n_marks && seq->marks[i].position <= n; i++)
@@ -262,7 +265,8 @@ static void share_states(cdz_seq *to, const cdz_seq *from, uint32_t n)
 /* Do the ids alone tell what its cache holds? */
 static bool is_plain(const cdz_seq *seq)
 {
-    return !seq->embeds && !seq->mask && !seq->source && seq->n_layers == 0 && !packing_of(seq);
+    return !seq->embeds && !seq->mask && !seq->source && seq->n_layers == 0 && !packing_of(seq) &&
+           !seq->press;
 }
 
 static bool may_list(const cdz_seq *seq)
@@ -366,6 +370,13 @@ uint32_t cdz_seq_find(cdz_seq *seq, bool reads_all)
 
 /* --- caches --- */
 
+static void forget_presses(cdz_seq *seq)
+{
+    cdz_press_leave(seq->pressed);
+    seq->pressed = NULL;
+    cdz_press_forget_notes(seq);
+}
+
 /* Keeps what can be gone on with of the first `computed` positions. */
 static void cut_cache(cdz_seq *seq, uint32_t computed)
 {
@@ -380,7 +391,9 @@ static void cut_cache(cdz_seq *seq, uint32_t computed)
     if (seq->n_blocks > n) seq->n_blocks = n;
     while (seq->n_spans > spans) cdz_kv_drop(seq->account->spans, seq->spans[--seq->n_spans]);
     cut_states(seq, computed);
+    if (seq->press_done > computed) seq->press_done = computed;
     seq->computed = computed;
+    if (computed == 0) forget_presses(seq);
     if (computed == 0) seq->reached = 0;
 }
 
@@ -514,6 +527,31 @@ static cdz_kv_pool *spans_pool(const cdz_seq *seq)
     return seq->account->spans ? seq->account->spans->pool : NULL;
 }
 
+/* Who goes on with a pressed cache is pressed likewise when it has to be read again. */
+static void take_press(cdz_seq *to, const cdz_seq *from)
+{
+    to->press = from->press;
+    to->press_from = from->press_from;
+    to->press_begun = from->press_begun;
+    to->press_row = from->press_row;
+}
+
+/* Before to has positions: what fails leaves it without a cache. */
+static cdz_status share_presses(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err)
+{
+    if (!from->press || n == 0) return CDZ_OK;
+    take_press(to, from);
+    if (cdz_press_is_reading(from)) {
+        const cdz_status status = cdz_press_copy_notes(to, from, err);
+        if (status != CDZ_OK) cut_cache(to, 0);
+        CDZ_TRY(status);
+    }
+    to->press_done = from->press_done < n ? from->press_done : n;
+    cdz_press_hold(from->pressed);
+    to->pressed = from->pressed;
+    return CDZ_OK;
+}
+
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
     const uint32_t same = cdz_steering_parts(to->edits, from->edits);
@@ -543,6 +581,7 @@ cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions,
         CDZ_TRY(status);
     }
     share_states(to, from, n_positions);
+    CDZ_TRY(share_presses(to, from, n_positions, err));
     to->computed = to->known = n_positions;
     to->reached = n_positions ? from->reached : 0;
     to->long_rope = from->long_rope;
@@ -589,6 +628,7 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     to->mask_len = from->mask_len;
     to->mask_visible = from->mask_visible;
     to->begun = from->begun;
+    if (from->press) take_press(to, from);
     to->source = from->source;
     cdz_seq_check(to);
     return CDZ_OK;
@@ -682,6 +722,28 @@ static cdz_status prepare_packed(cdz_seq *seq, uint32_t first, uint32_t need, cd
     return CDZ_OK;
 }
 
+/* A press that comes due moves entries about: blocks before those that are written to are its own then as well. */
+static cdz_status prepare_press(cdz_seq *seq, uint32_t visible, uint32_t n, cdz_error *err)
+{
+    const uint32_t next = cdz_press_next(seq);
+    if (next == UINT32_MAX) return CDZ_OK;
+    CDZ_TRY(cdz_press_expect(seq, err));
+    if (next > visible) return CDZ_OK;
+    for (uint32_t i = 0; i < n; i++) CDZ_TRY(own_block(seq, i, true, err));
+    return CDZ_OK;
+}
+
+void cdz_seq_pressed(cdz_seq *seq, cdz_pressed *pressed)
+{
+    const uint32_t visible = cdz_seq_visible(seq);
+    cdz_press_leave(seq->pressed);
+    seq->pressed = pressed;
+    const uint32_t need = blocks_of(seq, visible);
+    while (seq->n_blocks > need) cdz_kv_drop(seq->account, seq->blocks[--seq->n_blocks]);
+    if (seq->account->yields) cdz_kv_trim(seq->account);
+    cdz_seq_check(seq);
+}
+
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
 {
     const uint32_t visible = cdz_seq_visible(seq);
@@ -691,12 +753,14 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
     CDZ_TRY(prepare_layers(seq, visible, err));
     if (seq->computed >= visible) cut_cache(seq, visible - 1);
 
-    const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = blocks_of(seq, visible);
+    const uint32_t held = seq->computed ? cdz_press_entries(seq, seq->computed) : 0;
+    const uint32_t first = held / CDZ_KV_BLOCK, need = blocks_of(seq, visible);
     CDZ_TRY(prepare_state(seq, visible, err));
     CDZ_TRY(grow_blocks(seq, need, err));
     if (packing_of(seq)) return prepare_packed(seq, first, need, err);
+    CDZ_TRY(prepare_press(seq, visible, first, err));
     for (uint32_t i = first; i < seq->n_blocks; i++)
-        CDZ_TRY(own_block(seq, i, i == first && seq->computed % CDZ_KV_BLOCK != 0, err));
+        CDZ_TRY(own_block(seq, i, i == first && held % CDZ_KV_BLOCK != 0, err));
     CDZ_TRY(take_blocks(seq, need, err));
     cdz_seq_check(seq);
     return CDZ_OK;

@@ -23,6 +23,7 @@
 #include "run/job.h"
 #include "run/pass/encoded.h"
 #include "run/pass/kv.h"
+#include "run/pass/press.h"
 #include "run/pass/steer.h"
 
 enum { CDZ_STATE_MARKS = 4, CDZ_STATE_EVERY = 512 };
@@ -63,7 +64,15 @@ struct cdz_seq {
     cdz_state_mark marks[CDZ_STATE_MARKS]; /* by rising position, none above computed */
     uint32_t known; /* positions computed as callers know it: more than computed where a state went back further, or
                      * blocks were taken from it */
-    bool long_rope;      /* the cache was made with longrope's long frequencies */
+    /* Of a row that is pressed, and copies of it (press.h). */
+    cdz_press_plan *press;  /* the loop's; NULL: it is not */
+    uint32_t press_from;    /* positions at which presses of prompts run; 0: they do not */
+    uint32_t press_begun;   /* of its prompt */
+    uint32_t press_done;    /* presses that were due by then have run */
+    uint32_t press_row;     /* of the request */
+    cdz_pressed *pressed;   /* what the newest left; NULL: nothing has gone */
+    cdz_press_notes *notes; /* for the next; its own */
+    bool long_rope;         /* the cache was made with longrope's long frequencies */
     cdz_encoded *source; /* what an encoder-decoder model reads; the task's. NULL: a decoder alone */
     cdz_steering *edits; /* of hidden states, held; NULL: none */
     uint32_t n_layers;   /* runs this many of the model's layers; 0: all */
@@ -115,6 +124,10 @@ void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length);
 /* Makes every block that positions [computed, visible) need present and its own: the pass after this cannot fail.
  * Forgets the last position first when the cache holds everything. */
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err);
+
+/* Its entries have been moved: takes what the press left over, and gives back the blocks that nobody needs for what it
+ * holds and is to read. */
+void cdz_seq_pressed(cdz_seq *seq, cdz_pressed *pressed);
 
 /* Lists the blocks of the prompt that are computed, so that others find them. Those of the whole cache are listed when they
  * are given back. Not listed, and never found: what hangs on more than the ids before it, as embeddings, a mask, a source,

@@ -221,6 +221,7 @@ typedef enum cdz_kind {
     CDZ_KIND_OBSERVER = 5,  /* observer.h */
     CDZ_KIND_LOADER = 6,    /* loader.h */
     CDZ_KIND_SCHEDULER = 7, /* scheduler.h */
+    CDZ_KIND_PRESS = 8,     /* press.h */
 } cdz_kind;
 
 /* What all kinds begin with. Constant data, alive as long as the plugin is loaded. */

@@ -235,6 +235,16 @@ static const cdz_companion_api companion = {.size = sizeof companion,
                                             .describe = f_describe_companion};
 static const cdz_steer_api steer = {.size = sizeof steer, .steer = f_steer};
 
+static cdz_status f_needs(const cdz_step *step, cdz_press_needs *out)
+{
+    (void)out;
+    return behave(step);
+}
+static cdz_status f_press(const cdz_step *step, const cdz_press_view *view, cdz_press_choice *choice)
+{
+    (void)view, (void)choice;
+    return behave(step);
+}
 static cdz_status f_admit(const cdz_step *step, const cdz_contest *contest, cdz_lineup *turns)
 {
     (void)contest, (void)turns;
@@ -314,6 +324,14 @@ static const cdz_scheduler scheduler = {
     .ended = f_ended,
     .end = f_end,
 };
+static const cdz_press press = {
+    .base = {CDZ_PRESS_BASE, COMMON},
+    .create = f_create,
+    .begin = f_begin,
+    .needs = f_needs,
+    .press = f_press,
+    .end = f_end,
+};
 
 /* --- the table --------------------------------------------------------------------------------------------------------- */
 
@@ -362,6 +380,12 @@ static const cdz_scheduler scheduler = {
     X(scheduler, order, CAN_FAIL, ENGINE, cdz_call_order(c, &scheduler, step, NULL, NULL))         \
     X(scheduler, ended, CANNOT, ENGINE, (cdz_call_ended(c, &scheduler, step, NULL), CDZ_OK))       \
     X(scheduler, end, CANNOT, ENGINE, (cdz_call_end(c, step), CDZ_OK))
+#define PRESS(X)                                                                                   \
+    X(press, create, CAN_FAIL, LOAD, cdz_call_create(c, step))                                     \
+    X(press, begin, CAN_FAIL, ENGINE, cdz_call_begin(c, step, &place))                             \
+    X(press, needs, CAN_FAIL, ENGINE, cdz_call_needs(c, &press, step, NULL))                       \
+    X(press, press, CAN_FAIL, ENGINE, cdz_call_press(c, &press, step, NULL, NULL))                 \
+    X(press, end, CANNOT, ENGINE, (cdz_call_end(c, step), CDZ_OK))
 #define PLUGIN(X)                                                                                  \
     X(processor, extension, NO_STEP, ANY,                                                          \
       (cdz_call_extension(c, &processor.base, CDZ_EXT_FORM), CDZ_OK))
@@ -392,6 +416,7 @@ WHOLE(cdz_drafter, create, DRAFTER, 0);
 WHOLE(cdz_observer, create, OBSERVER, 0);
 WHOLE(cdz_loader, open, LOADER, 0);
 WHOLE(cdz_scheduler, create, SCHEDULER, 0);
+WHOLE(cdz_press, create, PRESS, 0);
 WHOLE(cdz_plugin_base, extension, PLUGIN, sizeof(void *));
 WHOLE(cdz_form_api, describe, FORM, 0);
 WHOLE(cdz_phase_api, of, PHASE, 0);
@@ -440,6 +465,7 @@ DRAFTER(MAKE_K)
 OBSERVER(MAKE_K)
 LOADER(MAKE_K)
 SCHEDULER(MAKE_K)
+PRESS(MAKE_K)
 PLUGIN(MAKE_P)
 FORM(MAKE_F)
 PHASE(MAKE_H)
@@ -448,9 +474,9 @@ COMPANION(MAKE_C)
 STEER(MAKE_T)
 
 static const row rows[] = {PROCESSOR(ROW_K) CRITERION(ROW_K) STRATEGY(ROW_K) DRAFTER(ROW_K)
-                               OBSERVER(ROW_K) LOADER(ROW_K) SCHEDULER(ROW_K) PLUGIN(ROW_P)
-                                   FORM(ROW_F) PHASE(ROW_H) STATE(ROW_S) COMPANION(ROW_C)
-                                       STEER(ROW_T)};
+                               OBSERVER(ROW_K) LOADER(ROW_K) SCHEDULER(ROW_K) PRESS(ROW_K)
+                                   PLUGIN(ROW_P) FORM(ROW_F) PHASE(ROW_H) STATE(ROW_S)
+                                       COMPANION(ROW_C) STEER(ROW_T)};
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* --- one call ------------------------------------------------------------------------------------------------------------ */
@@ -635,6 +661,7 @@ static void test_missing_functions(void **unused)
     static const cdz_observer deaf = {.base = {CDZ_OBSERVER_BASE, COMMON}};
     static const cdz_drafter brief = {.base = {CDZ_DRAFTER_BASE, COMMON}};
     static const cdz_processor plain = {.base = {CDZ_PROCESSOR_BASE, COMMON}, .apply = f_apply};
+    static const cdz_press modest = {.base = {CDZ_PRESS_BASE, COMMON}, .press = f_press};
     static const cdz_scheduler simple = {.base = {CDZ_SCHEDULER_BASE, COMMON}, .admit = f_admit};
     static const cdz_loader lasting = {.base = {CDZ_LOADER_BASE, COMMON}};
     cdz_call call = {0};
@@ -654,6 +681,8 @@ static void test_missing_functions(void **unused)
     step = step_of(&simple.base);
     assert_int_equal(cdz_call_order(&call, &simple, &step, NULL, NULL), CDZ_OK);
     cdz_call_ended(&call, &simple, &step, NULL);
+    step = step_of(&modest.base);
+    assert_int_equal(cdz_call_needs(&call, &modest, &step, NULL), CDZ_OK);
     step = step_of(&plain.base);
     assert_int_equal(cdz_call_create(&call, &step), CDZ_OK);
     assert_int_equal(cdz_call_begin(&call, &step, &shared), CDZ_OK);

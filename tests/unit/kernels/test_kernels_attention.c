@@ -108,7 +108,7 @@ static void free_text(text *t)
 static cdz_kv_row row_at(const text *t, size_t position)
 {
     const size_t ahead = t->model->whole ? LENGTH - 1 - position : 0;
-    return (cdz_kv_row){t->blocks, (uint32_t)position, (uint32_t)ahead};
+    return (cdz_kv_row){t->blocks, (uint32_t)position, (uint32_t)ahead, NULL};
 }
 
 static cdz_kv *make_store(cdz_backend *b, const struct model *model, size_t n_blocks)
@@ -298,7 +298,7 @@ static void company_in(const char *variant)
     for (size_t i = 0; i < ROWS; i++) { /* a: 100..129, then a and c in turn from far apart */
         const bool first = i < 30 || i % 2;
         const size_t position = i < 30 ? 100 + i : (i * 67) % LENGTH;
-        rows[i] = (cdz_kv_row){first ? a.blocks : c.blocks, (uint32_t)position, 0};
+        rows[i] = (cdz_kv_row){first ? a.blocks : c.blocks, (uint32_t)position, 0, NULL};
         memcpy(q + i * a.q_width, (first ? a.q : c.q) + position * a.q_width, a.q_width * sizeof *q);
         expected[i] = (first ? expected_a : expected_c) + position * a.q_width;
     }

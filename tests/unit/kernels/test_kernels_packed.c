@@ -114,7 +114,7 @@ static void run_rows(const stores *s, const text *t, size_t from, size_t to, flo
     cdz_kv_row rows[LENGTH];
     const int32_t *packed[LENGTH];
     for (size_t p = from; p < to; p++) {
-        rows[p - from] = (cdz_kv_row){t->blocks, (uint32_t)p, 0};
+        rows[p - from] = (cdz_kv_row){t->blocks, (uint32_t)p, 0, NULL};
         packed[p - from] = t->packed;
     }
     s->b->api->kv_write(s->b, s->plain, 1, t->k + from * t->kv_width, t->kv_width,
@@ -379,7 +379,7 @@ static void company_in(const char *variant)
         const bool first = i < 40 || i % 2;
         const text *t = first ? &a : &c;
         const size_t position = i < 40 ? 250 + i : LENGTH - 1 - i % 50;
-        rows[i] = (cdz_kv_row){t->blocks, (uint32_t)position, 0};
+        rows[i] = (cdz_kv_row){t->blocks, (uint32_t)position, 0, NULL};
         packed[i] = t->packed;
         memcpy(q + i * a.q_width, t->q + position * a.q_width, a.q_width * sizeof *q);
         expected[i] = (first ? expected_a : expected_c) + position * a.q_width;

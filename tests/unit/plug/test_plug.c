@@ -634,7 +634,7 @@ static const struct {
     {"bad version", "[plugin]\nid = a\nversion = new\nkind = processor\nentry = good.so\n",
      CDZ_E_INPUT, "version = new: expected one as 1.0.0"},
     {"bad kind", "[plugin]\nid = a\nversion = 1.0.0\nkind = butler\nentry = good.so\n", CDZ_E_INPUT,
-     "kind = butler: expected processor, criterion, strategy, drafter, observer, loader or scheduler"},
+     "kind = butler: expected processor, criterion, strategy, drafter, observer, loader, scheduler or press"},
     {"newer ABI", GOOD_INI "abi = 1.9\n", CDZ_E_PLUGIN,
      "plugin.ini: built for ABI 1.9, this host speaks 1.0; use a newer Cadenza"},
     {"other ABI", GOOD_INI "abi = 2.0\n", CDZ_E_PLUGIN,

@@ -162,7 +162,7 @@ check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
 check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'
 
 # --- a package of one's own, as it is written
-for kind in processor criterion strategy drafter observer loader scheduler; do
+for kind in processor criterion strategy drafter observer loader scheduler press; do
     for lang in lua c; do
         [[ $kind-$lang != loader-lua && $kind-$lang != scheduler-lua ]] || continue
         name=new_${kind}_$lang

@@ -94,7 +94,7 @@ compile_plugin() { # folder source
         $(pc --cflags cadenza-sdk) "$2.c" -o "$2.so")
 }
 
-kinds="processor criterion strategy drafter observer"
+kinds="processor criterion strategy drafter observer press"
 export CADENZA=$cadenza HOME=$work/home
 unset XDG_CONFIG_HOME XDG_DATA_HOME
 mkdir "$HOME"
