@@ -88,8 +88,9 @@ class Difference:
         return max(whole, prompt + self.kw("max_new_tokens", 20))
 
     def dynamic(self) -> bool:
-        """Dynamic rope, and a sequence that is long enough for it to matter."""
-        return self.rope == "dynamic" and self.longest() > self.model["config"]["max_position_embeddings"]
+        """Dynamic rope, and a pass that is long enough for it to matter: what is looked up may reach past the answer's end."""
+        looked_up = self.case["kwargs"].get("prompt_lookup_num_tokens", 0)
+        return self.rope == "dynamic" and self.longest() + looked_up > self.model["config"]["max_position_embeddings"]
 
     def crosses(self) -> bool:
         """A phi3 or phimoe request, cached, that grows past the length of its short frequencies."""
@@ -156,6 +157,10 @@ class Difference:
         """Queries grow with their position."""
         return self.model["family"] == "ministral3" or bool(self.model["config"].get("attn_temperature_tuning"))
 
+    def stays(self) -> bool:
+        """States of mamba2 that do not move with the beams."""
+        return self.model["family"] == "mamba2" and self.beams and (self.kw("use_cache", True) is not False or "inputs_embeds" in self.case)
+
     def continued(self) -> bool:
         """A call that reads more than the last token on top of the cache, and the difference is in it or behind it."""
         calls = self.case.get("calls", [])
@@ -174,7 +179,8 @@ class Difference:
         return any(0 in r[r.index(1):] if 1 in r else True for r in self.mask())
 
 
-LEARNED = ("gpt2", "bart", "marian", "gpt_bigcode", "opt")  # positions of their own
+LEARNED = ("gpt2", "bart", "marian", "gpt_bigcode", "opt",  # positions of their own
+           "hunyuan_v1_dense")  # the norms of queries and keys come after the rotation: a position is more than a distance
 UNCACHED = ("granitemoehybrid", "falcon_h1", "nemotron_h", "mamba2")  # whose forward pass makes no cache that guidance finds
 Condition = Callable[[Difference], bool]
 LISTED: dict[str, Condition] = {
@@ -243,7 +249,9 @@ LISTED: dict[str, Condition] = {
     "models with recurrent layers: several tokens on top of a filled cache: a call": lambda d: d.recurrent and d.continued(),
     "models with recurrent layers: several tokens on top of a filled cache: chunks": lambda d: d.recurrent and "prefill_chunk_size" in d.case["kwargs"],
     "models with recurrent layers: several tokens on top of a filled cache: drafts": lambda d: d.recurrent and d.drafts,
-    "mamba2 with beams and a cache": lambda d: d.model["family"] == "mamba2" and d.beams and d.kw("use_cache", True) is not False,
+    "mamba2 with beams and a cache": lambda d: d.stays() and "inputs_embeds" not in d.case,
+    "mamba2 with beams and a cache: embeddings": lambda d: d.stays() and "inputs_embeds" in d.case,  # which turn the cache on
+    "hidden states of mamba2": lambda d: d.model["family"] == "mamba2" and "hidden_states/" in d.sentence,
     "lfm2, a prompt shorter than the convolution's window": lambda d: d.short() and d.kw("use_cache", True) is not False and not d.of_states(),
     "lfm2, a prompt shorter than the convolution's window: its states": lambda d: d.short() and d.kw("use_cache", True) is not False and d.of_states(),
     "an odd number of rotated places": lambda d: d.unsupported and "rotary positions need an even number" in d.sentence,

@@ -14,15 +14,15 @@ else
 fi
 tops=$(git ls-tree -d --name-only HEAD | grep -v '^\.' | paste -sd'|')
 rooms=$(git ls-tree -d --name-only HEAD:host | paste -sd'|')
-there=$(git ls-files --cached --others --exclude-standard)
+there() { git ls-files --cached --others --exclude-standard; } # more than an argument may hold
 
 status=0
 
 # file:line:path of each path that begins with a folder of the tree, or with a room of host/.
 for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done |
     { xargs grep -noHP "(?<![\w./\$}-])(?:(?:$tops)/|(?:$rooms)/)[\w./-]*\w\.(?:md|c|h|sh|py|lua|awk|txt|cmake|inc)\b(?![\w*/{.-])" || true; } |
-    awk -F: -v there="$there" '
-        BEGIN { n = split(there, all, "\n"); for (i = 1; i <= n; i++) is[all[i]] = 1 }
+    awk -F: '
+        FNR == NR { is[$0] = 1; next }
         {
             at = $3
             beside = $1; sub(/[^\/]*$/, "", beside)
@@ -32,13 +32,13 @@ for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done |
             print $1 ":" $2 ": cites " at ", which is not there"
             bad = 1
         }
-        END { exit bad }' || status=1
+        END { exit bad }' <(there) - || status=1
 
 # Bare names in comments of C ("see loop.c"): a file of that name is somewhere. Lua's and cmocka's are of another project.
 for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | { grep -E '\.[ch]$' || true; } |
     { xargs -r grep -nHP '(?:^ ?\*|/\*|//).*\.[ch]\b' || true; } |
-    awk -v there="$there" '
-        BEGIN { n = split(there, all, "\n"); for (i = 1; i <= n; i++) { sub(/.*\//, "", all[i]); is[all[i]] = 1 } }
+    awk '
+        FNR == NR { sub(/.*\//, ""); is[$0] = 1; next }
         {
             match($0, /^[^:]*:[0-9]+:/)
             where = substr($0, 1, RLENGTH); rest = substr($0, RLENGTH + 1)
@@ -52,7 +52,7 @@ for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | { grep -E '
                 bad = 1
             }
         }
-        END { exit bad }' || status=1
+        END { exit bad }' <(there) - || status=1
 
 # In pages: `NAME` in `FILE`, `NAME` and `OTHER` in `FILE`, and columns | `NAME` | `FILE` | of a table.
 while IFS=: read -r file line cell; do
