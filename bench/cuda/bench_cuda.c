@@ -252,7 +252,7 @@ static void decode_step(model *m, size_t n, uint32_t position)
 {
     for (size_t i = 0; i < n; i++) {
         m->positions[i] = position;
-        m->rows[i] = (cdz_kv_row){m->blocks + i * m->blocks_each, position, 0};
+        m->rows[i] = (cdz_kv_row){m->blocks + i * m->blocks_each, position, 0, NULL};
     }
     embed(m, n);
     for (size_t layer = 0; layer < m->s->layers; layer++) run_layer(m, layer, n);
@@ -266,7 +266,7 @@ static void prefill(model *m, size_t length)
         const size_t n = length - at < MOST_ROWS ? length - at : (size_t)MOST_ROWS;
         for (size_t i = 0; i < n; i++) {
             m->positions[i] = (uint32_t)(at + i);
-            m->rows[i] = (cdz_kv_row){m->blocks, (uint32_t)(at + i), 0};
+            m->rows[i] = (cdz_kv_row){m->blocks, (uint32_t)(at + i), 0, NULL};
         }
         embed(m, n);
         for (size_t layer = 0; layer < m->s->layers; layer++) run_layer(m, layer, n);

@@ -153,11 +153,11 @@ static void bench_attention(cdz_backend *b, cdz_dtype type)
     for (size_t i = 0; i < (size_t)PROMPT * 896; i++) q[i] = (float)(i % 13) * 0.1f;
     for (int32_t i = 0; i < BLOCKS; i++) blocks[i] = i;
     for (uint32_t p = 0; p < 4096; p++) { /* the pages have to exist */
-        const cdz_kv_row row = {blocks, p, 0};
+        const cdz_kv_row row = {blocks, p, 0, NULL};
         for (size_t l = 0; l < LAYERS; l++) b->api->kv_write(b, kv, l, q, 128, q, 128, &row, 1);
     }
     for (uint32_t context = 128; context <= 4096; context *= 2) {
-        const cdz_kv_row row = {blocks, context - 1, 0};
+        const cdz_kv_row row = {blocks, context - 1, 0, NULL};
         rows[0] = row;
         attention a = {b, kv, LAYERS, 1, rows, q, out, {.n_heads = 14, .scale = 0.125f}};
         const double seconds = median_seconds(run_attention, &a);
@@ -165,7 +165,7 @@ static void bench_attention(cdz_backend *b, cdz_dtype type)
                (unsigned)context, seconds * 1e3,
                (double)(context * cdz_row_bytes(type, 256) * LAYERS) / seconds * 1e-9);
     }
-    for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p, 0};
+    for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p, 0, NULL};
     attention a = {b, kv, LAYERS, PROMPT, rows, q, out, {.n_heads = 14, .scale = 0.125f}};
     const double seconds = median_seconds(run_attention, &a);
     printf("prompt attention, %-4s, 24 layers, %d rows: %.1f ms, %.1f GMAC/s\n", name, PROMPT,
@@ -191,7 +191,7 @@ static void bench_packed(cdz_backend *b)
     float *q = b->api->alloc(b, 896 * sizeof *q), *out = b->api->alloc(b, 896 * sizeof *q);
     for (size_t i = 0; i < 896; i++) q[i] = (float)(i % 13) * 0.1f;
     for (int32_t i = 0; i < BLOCKS; i++) blocks[i] = i;
-    cdz_kv_row row = {blocks, CONTEXT - 1, 0};
+    cdz_kv_row row = {blocks, CONTEXT - 1, 0, NULL};
     const int32_t *packed_blocks = blocks;
     for (row.position = 0; row.position < CONTEXT; row.position++)
         for (size_t l = 0; l < LAYERS; l++) b->api->kv_write(b, kv, l, q, 128, q, 128, &row, 1);

@@ -86,7 +86,7 @@ static void make_rows(scene *c)
     for (uint32_t i = 0; i < MOST_ROWS - 1 && i < end; i++)
         c->rows[c->m++] = (cdz_kv_row){c->lists[0], 0, s->ahead, NULL};
     for (size_t i = 0; i < c->m; i++) c->rows[i].position = end - (uint32_t)(c->m - i);
-    c->rows[c->m++] = (cdz_kv_row){c->lists[1], c->lengths[1] - 1, 0};
+    c->rows[c->m++] = (cdz_kv_row){c->lists[1], c->lengths[1] - 1, 0, NULL};
 }
 
 static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
@@ -261,7 +261,7 @@ static void stores_round(run *t)
     cdz_backend *const both[] = {t->cpu, t->strict};
     const cdz_attention how = {.n_heads = 1, .scale = 1.0f};
     const int32_t block = 0;
-    const cdz_kv_row row = {&block, 0, 0};
+    const cdz_kv_row row = {&block, 0, 0, NULL};
     const cdz_kv_shape blocks = {1, 1, 64, CDZ_Q8_0, 0};
     expect(t, both[1]->api->kv_block_bytes(both[1], &blocks) == 0, "Q8_0 is kept, untested");
     for (int type = CDZ_F32; type < CDZ_N_PLAIN; type++) {

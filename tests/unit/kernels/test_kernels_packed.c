@@ -418,7 +418,7 @@ static void weights_are_those_of_attention(void **state)
     pack_text(&t, k, v);
     const int32_t *packed = t.packed;
     const cdz_attention how = how_of(&s, &t, &packed);
-    const cdz_kv_row row = {t.blocks, (uint32_t)last, 0};
+    const cdz_kv_row row = {t.blocks, (uint32_t)last, 0, NULL};
     s.b->api->attention_weights(s.b, weights, LENGTH, t.q + last * t.q_width, s.plain, 1, &row,
                                 &how);
     const size_t before = cdz_kv_packed_before(&model->packing, (uint32_t)last);
