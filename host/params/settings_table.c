@@ -135,11 +135,12 @@ static const cdz_setting decoding_rows[] = {
      .kind = CDZ_KIND_PARAMETER,
      FLAG("choice", 0, 0, "A,B", "the answer is one of these texts")},
     {.name = "press",
+     .section = "pipeline",
      .group = CDZ_TAKES_DECODING,
      .kind = CDZ_KIND_PARAMETER,
      FLAG("press", 0, 0, "ID",
-          "compress the KV cache of the prompt: snapkv, knorm, streaming_llm, ...; short for -s "
-          "press=ID, with --compression-ratio")},
+          "presses of the KV cache once the prompt has been read, in order: snapkv, knorm, "
+          "streaming_llm, ...; with --compression-ratio")},
     {.name = "assistant",
      .group = CDZ_TAKES_DRAFT,
      .kind = CDZ_KIND_TEXT,
@@ -598,7 +599,6 @@ static const cdz_setting file_rows[] = {
     {KEY("processors"), HELP("further processors beside the configured ones, in order")},
     {KEY("stopping"), HELP("further stopping criteria")},
     {KEY("observers"), HELP("observers")},
-    {KEY("press"), HELP("presses of the KV cache once the prompt has been read, in order")},
     {KEY("decoding_press"), HELP("presses of the KV cache every compression_interval tokens")},
     {KEY("chain"), HELP("all processors, in place of the configured ones")},
     {.name = "isolation",
