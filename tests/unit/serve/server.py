@@ -126,7 +126,9 @@ def write_hold(folder):
   end }
 """)
     with open(os.path.join(folder, "hold.ini"), "w") as f:
-        f.write("[pipeline]\nstrategy = lua:hold.lua\n[generation]\ndo_sample = false\n")
+        # A script's usual budgets end it: on a quick machine after twenty seconds.
+        f.write("[pipeline]\nstrategy = lua:hold.lua\n[generation]\ndo_sample = false\n"
+                "[lua:hold.lua]\nbudget_instructions = 1000000000000\nbudget_ms = 3600000\n")
 
 
 def post(body, key=None):
