@@ -15,7 +15,7 @@ typedef struct {
 
 static const cdz_param params[] = {
     COMPRESSION_RATIO(settings),
-    CDZ_STRING(settings, filters, NULL, "the safetensors file with q_filters"),
+    CDZ_FILE(settings, filters, "the safetensors file with q_filters"),
 };
 
 /* What begin reads. */
@@ -71,6 +71,7 @@ static cdz_status read_filters(const cdz_step *step, FILE *file, const char *pat
     if (!read_shape(header, out, &begin, &end))
         return refuse(step, path, "has no q_filters (layers, KV heads, head_dim) of F32");
     out->at = cdz_alloc(step, (size_t)(end - begin));
+    if (!out->at) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for filters");
     if (!out->at) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for filters");
     if (fseek(file, (long)(sizeof n + n + begin), SEEK_SET) != 0 ||
         fread(out->at, 1, (size_t)(end - begin), file) != end - begin)

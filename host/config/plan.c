@@ -398,6 +398,7 @@ static cdz_status set_arguments(cdz_planner *p, const cdz_part *part, void *para
                            "request: %s is neither a generation parameter nor one of strategy %s%s",
                            member->key, part->plugin.base->id, hint);
         }
+        CDZ_TRY(cdz_planner_may_ask(p, param, member->key));
         cdz_status st = cdz_param_set(param, params, &member->value, &p->plan->arena, &why);
         if (st != CDZ_OK) return cdz_err(p->err, st, "request: %s", why.text);
     }

@@ -89,6 +89,14 @@ static cdz_status unknown_parameter(cdz_planner *p, const cdz_part *part, const 
                    part->plugin.base->id, hint);
 }
 
+cdz_status cdz_planner_may_ask(const cdz_planner *p, const cdz_param *param, const char *said)
+{
+    if (!(param->flags & CDZ_NAMES_FILE)) return CDZ_OK;
+    return cdz_err(
+        p->err, CDZ_E_USAGE,
+        "request: %s: a file is named by the pipeline or the command line, not by a request", said);
+}
+
 static cdz_status read_one(cdz_planner *p, const cdz_json_member *member)
 {
     const char *dot = strrchr(member->key, '.');
@@ -99,6 +107,7 @@ static cdz_status read_one(cdz_planner *p, const cdz_json_member *member)
     const cdz_param_table table = cdz_params_of(part->plugin.base);
     const cdz_param *param = cdz_param_find(&table, dot + 1);
     if (!param) return unknown_parameter(p, part, member->key, dot + 1);
+    CDZ_TRY(cdz_planner_may_ask(p, param, member->key));
     for (uint32_t i = 0; i < p->asked->n; i++)
         if (p->asked->at[i].param == param && strcmp(p->asked->at[i].part->name, part->name) == 0)
             return cdz_err(p->err, CDZ_E_USAGE, "request: %s and %s are the same parameter",

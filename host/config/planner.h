@@ -61,6 +61,8 @@ cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_
 bool cdz_planner_is_asked(const cdz_planner *p, const char *key);
 /* Finds what every "section.name" of kwargs means. */
 cdz_status cdz_planner_read_asked(cdz_planner *p);
+/* May a request set it, which calls it so? */
+cdz_status cdz_planner_may_ask(const cdz_planner *p, const cdz_param *param, const char *said);
 /* How the request spells the last value that it sets on this part; NULL: it sets none. */
 const char *cdz_planner_asks(const cdz_planner *p, const cdz_part *part);
 cdz_status cdz_planner_set_asked(cdz_planner *p, const cdz_part *part, void *params);

@@ -146,6 +146,8 @@ typedef enum cdz_param_flag {
     /* The lower or upper bound itself is out of range. */
     CDZ_ABOVE_MIN = 1u << 2,
     CDZ_BELOW_MAX = 1u << 3,
+    /* It names a file that the plugin opens: a pipeline or the command line may set it, a request may not. */
+    CDZ_NAMES_FILE = 1u << 4,
 } cdz_param_flag;
 
 typedef struct cdz_param {
@@ -184,6 +186,8 @@ typedef struct cdz_param {
     CDZ_PARAM_(T, F, double, CDZ_T_REAL, 0, def_, min_, max_, NULL, help_)
 #define CDZ_STRING(T, F, def_, help_)                                                              \
     CDZ_PARAM_(T, F, const char *, CDZ_T_STRING, 0, 0, 0, 0, def_, help_)
+#define CDZ_FILE(T, F, help_) /* NULL when unset */                                                \
+    CDZ_PARAM_(T, F, const char *, CDZ_T_STRING, CDZ_NAMES_FILE, 0, 0, 0, NULL, help_)
 #define CDZ_OPT_BOOL(T, F, flags_, help_)                                                          \
     CDZ_PARAM_(T, F, cdz_opt_bool, CDZ_T_OPT_BOOL, flags_, 0, 0, 1, NULL, help_)
 #define CDZ_OPT_INT(T, F, flags_, min_, max_, help_)                                               \
