@@ -273,12 +273,13 @@ static cdz_check_state open_showing(cdz_child *c, const show_plan *plan, showing
                    .may_alloc = true,
                    .shown = shown,
                    .answer = answer};
-    void *params = cdz_check_params_new(c);
     cdz_error err = {0};
-    if (!shown || !answer || !params) return cdz_fail_check(c, "out of memory");
-    s->params = params;
-    if (cdz_call_create_plugin(c->ref.base, params, &c->memory, &err) != CDZ_OK)
-        return cdz_fail_check(c, "create with the default parameters: %s", err.text);
+    const cdz_setup *setup = cdz_setup_defaults(c, &err);
+    if (!shown || !answer) return cdz_fail_check(c, "out of memory");
+    if (!setup) return cdz_fail_check(c, "%s", err.text);
+    s->params = setup->params;
+    if (cdz_call_create_plugin(c->ref.base, setup->params, &c->memory, &err) != CDZ_OK)
+        return cdz_fail_check(c, "create with %s: %s", setup->text, err.text);
     const cdz_step step = step_of(s);
     cdz_call call = {.scratch = &s->scratch};
     cdz_check_note(c, "begin");

@@ -287,16 +287,17 @@ static cdz_check_state curtain_up(cdz_child *c, const plot *way, play *p)
                                      "the requests that it is shown"),
                 .list = cdz_guarded(MOST * sizeof *p->list, sizeof *p->list, true, "the list"),
                 .cast = calloc(MOST, sizeof(cdz_contender *))};
-    void *params = cdz_check_params_new(c);
     cdz_error err = {0};
-    if (!p->stage || !p->list || !p->cast || !params) return cdz_fail_check(c, "out of memory");
+    const cdz_setup *setup = cdz_setup_defaults(c, &err);
+    if (!p->stage || !p->list || !p->cast) return cdz_fail_check(c, "out of memory");
+    if (!setup) return cdz_fail_check(c, "%s", err.text);
     if (!cdz_guarded_lock(p->stage, MOST * sizeof *p->stage, sizeof *p->stage,
                           "the requests that it is shown, which are the host's"))
         return cdz_fail_check(c, "out of memory");
     cdz_guarded_unlock(p->stage, MOST * sizeof *p->stage);
-    p->params = params;
-    if (cdz_call_create_plugin(c->ref.base, params, &c->memory, &err) != CDZ_OK)
-        return cdz_fail_check(c, "create with the default parameters: %s", err.text);
+    p->params = setup->params;
+    if (cdz_call_create_plugin(c->ref.base, setup->params, &c->memory, &err) != CDZ_OK)
+        return cdz_fail_check(c, "create with %s: %s", setup->text, err.text);
     cdz_check_note(c, "begin");
     const cdz_step step = step_of(p);
     cdz_call call = {.scratch = &p->scratch};

@@ -624,13 +624,6 @@ static const scene asked_scenes[] = {
      "{\"second.multiplyer\": 1}",
      {0},
      "#request: second.multiplyer: dry has no such parameter: did you mean 'multiplier'?"},
-    {"a file",
-     "[pipeline]\npress = qfilter\n[qfilter]\nfilters = own.safetensors\n",
-     NULL,
-     "{\"qfilter.filters\": \"other.safetensors\"}",
-     {0},
-     "#request: qfilter.filters: a file is named by the pipeline or the command line, not by a "
-     "request"},
     {"out of range",
      TWO,
      NULL,
