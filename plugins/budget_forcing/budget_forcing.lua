@@ -30,7 +30,7 @@ local function run(ctx)
   local thinking, forced, ended = true, 0, 0
   while not ctx:done() do
     if thinking and p.most > 0 and new_tokens(ctx) >= p.most then
-      ctx:insert(close, { shown = true, counts = true, who = "budget" })
+      ctx:insert(close, { shown = true, counts = true, stops = true, who = "budget" })
       thinking, ended = false, 1
     else
       take(ctx, draws)
@@ -38,7 +38,7 @@ local function run(ctx)
       local stops = thinking and ctx:done() and is_end(ctx)
       if (closes or stops) and new_tokens(ctx) < p.least and forced < p.times then
         take_back(ctx, p, closes)
-        ctx:insert(again, { shown = true, counts = true, who = "budget" })
+        ctx:insert(again, { shown = true, counts = true, stops = true, who = "budget" })
         forced = forced + 1
       elseif closes then
         thinking = false

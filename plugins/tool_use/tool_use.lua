@@ -31,7 +31,7 @@ local function answer(ctx, inside, calls)
   local p, name = ctx.params, name_of(ctx.params, inside)
   local said, why = ctx:call(name, inside)
   calls[#calls + 1] = { name = name, text = inside, answer = said or why, failed = not said }
-  ctx:insert(ctx:encode(framed(p, said or why)), { shown = p.shown, counts = p.counts, who = name })
+  ctx:insert(ctx:encode(framed(p, said or why)), { shown = p.shown, counts = p.counts, stops = p.counts, who = name })
 end
 
 local function run(ctx)

@@ -128,8 +128,8 @@ return cadenza.strategy {
 EOF
 printf '[pipeline]\nstrategy = lua:second.lua\n[generation]\nmax_new_tokens = 24\n' >second.ini
 printf '[pipeline]\npress = qfilter\n[qfilter]\nfilters = own.safetensors\ncompression_ratio = 0.5\n' >file.ini
-printf '{"prompt": "a", "pipeline": "file.ini", "kwargs": {"qfilter.filters": "/etc/hostname"}}\n' >file.json
-refused 'a request names no file' 2 'request: qfilter.filters: a file is named by the pipeline or the command line' cadenza run --request file.json
+printf '{"prompt": "a", "kwargs": {"qfilter.filters": "/etc/hostname"}}\n' >file.json
+refused 'a request names no file' 2 'request: qfilter.filters: a file is named by the pipeline or the command line' cadenza run --pipeline file.ini --request file.json
 run_with() { cadenza run --pipeline "$1" -p 'river (noun): a'; }
 one=$(run_with greedy.ini) two=$(run_with sampling.ini) three=$(run_with ban.ini) four=$(run_with second.ini)
 differ "sampling differs from greedy" "$one" "$two"
