@@ -11,7 +11,9 @@
 /* Limits that no honest table meets; the name limit is that of a key in a pipeline file. */
 enum { MAX_ROWS = 1024, MAX_NAME = 48, MAX_STRUCT = 1 << 20 };
 /* Bits of cdz_param.flags with a meaning. */
-enum { KNOWN_FLAGS = CDZ_GENERATION | CDZ_STRICT_REAL | CDZ_ABOVE_MIN | CDZ_BELOW_MAX | CDZ_NAMES_FILE };
+enum {
+    KNOWN_FLAGS = CDZ_GENERATION | CDZ_STRICT_REAL | CDZ_ABOVE_MIN | CDZ_BELOW_MAX | CDZ_NAMES_FILE
+};
 
 cdz_param_table cdz_params_of(const cdz_plugin_base *plugin)
 {

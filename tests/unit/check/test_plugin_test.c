@@ -255,7 +255,7 @@ static size_t expect_all_pass(const char *pattern)
     if (glob(pattern, 0, NULL, &found) != 0) return 0;
     for (size_t i = 0; i < found.gl_pathc; i++) {
         char *path = found.gl_pathv[i], *manifest = strstr(path, "/plugin.ini");
-        if (manifest) *manifest = '\0'; /* the folder */
+        if (manifest) *manifest = '\0';            /* the folder */
         const char *file = strrchr(path, '/') + 1; /* it has no filters of its own */
         expect_no_failure(path, strcmp(file, "qfilter.so") != 0
                                     ? ""
