@@ -229,7 +229,7 @@ static void take_quotes(mask_work *w, const plain_chain *c, uint32_t most)
 
 static void take_others(mask_work *w, const plain_chain *c, uint32_t most)
 {
-    if (c->at[0] == c->at[CHARS] && most == CHARS) {
+    if (most == CHARS && c->at[0] == c->at[CHARS]) {
         walk(w, &w->v->tails.others, c->at[0], false);
         return;
     }
@@ -484,7 +484,7 @@ cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint3
     cdz_grammar_masks *m = masks_for(g, v);
     if (!m || !of_room(m, state))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for a mask of %u tokens", v->n_ids);
-    if (m->of[state]) {
+    if (m->slabs && m->of[state]) {
         *mask = mask_at(m, m->of[state] - 1);
         return CDZ_OK;
     }
