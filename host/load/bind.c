@@ -1155,7 +1155,8 @@ static double angle_of(const cdz_arch *a, size_t wave, size_t k, size_t position
 {
     if (a->family->sines == CDZ_SINES_BY_WIDTH)
         return (double)position / pow(10000.0, (double)(k - k % 2) / (double)a->hidden);
-    const double step = -log(10000.0) / (double)(a->hidden / 2 - 1);
+    const size_t last = a->hidden / 2 - 1; /* of the waves */
+    const double step = -log(10000.0) / (double)last;
     const float rate = (float)exp((double)((float)wave * (float)step));
     return (double)((float)position * rate);
 }
@@ -1206,7 +1207,7 @@ static cdz_status gather_relative(binder *b, cdz_weight *out)
     float *all = cdz_arena_alloc_aligned(&b->w->tensors.arena, a->n_layers * n * sizeof *all, 64);
     if (!all) return no_memory(b->w->folder, b->err);
     for (uint32_t i = 0; i < a->n_layers; i++) {
-        cdz_weight one;
+        cdz_weight one = {0};
         CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_RELATIVE, i, 0}, ".weight", name),
                           a->buckets.n, a->n_heads, &one));
         for (size_t r = 0; r < one.n; r++)

@@ -107,7 +107,7 @@ static void check_options(lua_State *L, int index)
     lua_pushnil(L);
     while (lua_next(L, index)) {
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-        if (strcmp(name, "rows") && strcmp(name, "greedy"))
+        if (strcmp(name, "rows") != 0 && strcmp(name, "greedy") != 0)
             luaL_error(L, "rollouts: no option '%s'; there are rows and greedy", name);
         lua_pop(L, 1);
     }
