@@ -31,11 +31,14 @@ static uint32_t flag_of(lua_State *L, int index, const char *name, uint32_t flag
 /* Options that do not exist are errors: a misspelt one would be lost. */
 static void check_options(lua_State *L, int index)
 {
+    static const char *const options[] = {"shown", "counts", "stops", "who"};
     lua_pushnil(L);
     while (lua_next(L, index)) {
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-        if (strcmp(name, "shown") && strcmp(name, "counts") && strcmp(name, "stops") &&
-            strcmp(name, "who"))
+        bool known = false;
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+            known |= strcmp(name, options[i]) == 0;
+        if (!known)
             luaL_error(L, "insert: no option '%s'; there are shown, counts, stops and who", name);
         lua_pop(L, 1);
     }
