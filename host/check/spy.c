@@ -111,7 +111,17 @@ static cdz_status made(cdz_status status)
         if (fails(#name)) return CDZ_E_CANCELLED;                                                  \
         return ended(#name, spy.real->name args);                                                  \
     }
-#define VERB(name, params, args)     VERB_(name, params, args, (void)0)
+#define VERB(name, params, args) VERB_(name, params, args, (void)0)
+/* It runs passes of its own over sequences: rows of scores that an earlier one gave end. */
+#define PASSES(name, params, args, what)                                                           \
+    static cdz_status spy_##name params                                                            \
+    {                                                                                              \
+        what;                                                                                      \
+        if (fails(#name)) return CDZ_E_CANCELLED;                                                  \
+        const cdz_status status = spy.real->name args;                                             \
+        cdz_shown_forget(CDZ_ROWS_OF_PASS);                                                        \
+        return ended(#name, status);                                                               \
+    }
 #define SEARCHES(name, params, args) VERB_(name, params, args, spy.seen.searched = true)
 #define MAKES(name, params, args)                                                                  \
     static cdz_status spy_##name params                                                            \
@@ -230,15 +240,15 @@ VERB(insert,
       const char *who),
      (dec, row, ids, n, flags, who))
 VERB(commit, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
-VERB(seq_score, (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t last, float *out),
-     (dec, seqs, n, last, out))
+PASSES(seq_score, (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t last, float *out),
+       (dec, seqs, n, last, out), (void)0)
 GIVES(seq_append_forward,
       (cdz_decoder * dec, cdz_seq *const *seqs, const int32_t *tokens, uint32_t n, cdz_scores *out),
       (dec, seqs, tokens, n, out), out, CDZ_ROWS_OF_PASS)
-VERB_(rollouts,
-      (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n, uint32_t most,
-       bool draws, cdz_rollout *out),
-      (dec, seqs, rows, n, most, draws, out), spy.seen.drew |= draws)
+PASSES(rollouts,
+       (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n, uint32_t most,
+        bool draws, cdz_rollout *out),
+       (dec, seqs, rows, n, most, draws, out), spy.seen.drew |= draws)
 
 static cdz_status spy_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t *tokens,
                                    uint32_t n, const cdz_scores *logits, const cdz_scores *scores,
