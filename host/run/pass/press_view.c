@@ -62,12 +62,12 @@ static uint32_t seen_by(const uint32_t *positions, uint32_t n, uint32_t position
 static float *attention_of(cdz_press_look *l, const cdz_press_subset *s, const cdz_press_view *view,
                            const float *keys)
 {
-    const uint32_t m = view->n_queries, group = l->H / l->G;
+    const uint32_t m = view->n_queries;
     const cdz_attention how = cdz_layers_attention(l->f, l->layer);
     const uint32_t last = cdz_press_piece_end(l->seq->notes, s->piece) - 1;
     float *out = cdz_arena_array(&l->arena, (size_t)l->H * m, s->n * sizeof *out);
     for (uint32_t h = 0; out && h < l->H; h++) {
-        const uint32_t g = h / group, n = s->counts[g];
+        const uint32_t g = h * l->G / l->H, n = s->counts[g];
         const uint32_t *positions = view->positions + (size_t)g * s->n;
         const uint32_t first = seen_by(positions, n, last + 1 - m);
         const bool steady = first + m - 1 == n;
