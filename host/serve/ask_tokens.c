@@ -43,7 +43,7 @@ static bool gather_ends(cdz_asking *a, const cdz_ids *stops, bool endless)
     int32_t *ids = cdz_arena_array(&a->arena, (size_t)stops->len + n_own + 1, sizeof *ids);
     uint32_t n = stops->len;
     if (!ids) return out_of_memory(a);
-    if (n) memcpy(ids, stops->at, n * sizeof *ids);
+    if (n && stops->at) memcpy(ids, stops->at, n * sizeof *ids);
     for (uint32_t i = 0; i < n_own; i++) {
         const cdz_json *id = list ? &eos->items[i] : eos;
         if (id->type == CDZ_JSON_INT) ids[n++] = (int32_t)id->integer;
@@ -120,7 +120,8 @@ static bool stands_apart(const int32_t *first, size_t n_first, const int32_t *wi
                          size_t n_within)
 {
     const size_t more = n_within - n_first;
-    return n_within >= n_first && memcmp(within + more, first, n_first * sizeof *first) == 0;
+    if (n_within < n_first) return false;
+    return !first || !within || memcmp(within + more, first, n_first * sizeof *first) == 0;
 }
 
 static bool put_both(const cdz_asking *a, const cdz_json *word, cdz_buf *out)
