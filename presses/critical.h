@@ -7,7 +7,7 @@
 static inline void weigh_outputs(const cdz_press_view *view, const cdz_press_choice *choice,
                                  uint32_t g, double epsilon)
 {
-    const uint32_t group = view->n_heads / view->n_kv_heads;
+    const uint32_t group = heads_a_group(view);
     float *scores = scores_of(view, choice, g);
     for (uint32_t i = 0; i < view->counts[g]; i++) {
         double mean = 0;

@@ -134,7 +134,7 @@ static cdz_status score_heads(const cdz_step *step, const cdz_press_view *view,
                               const cdz_press_choice *choice)
 {
     const settings *p = step->params;
-    const uint32_t d = view->head_dim, group = view->n_heads / view->n_kv_heads;
+    const uint32_t d = view->head_dim, group = heads_a_group(view);
     rotation r;
     float *mean = cdz_scratch(step, d * sizeof *mean),
           *covariance = cdz_scratch(step, (size_t)d * d * sizeof *covariance),

@@ -19,7 +19,7 @@ static cdz_status needs(const cdz_step *step, cdz_press_needs *out)
 /* [engine] */
 static cdz_status press(const cdz_step *step, const cdz_press_view *view, cdz_press_choice *choice)
 {
-    const uint32_t group = view->n_heads / view->n_kv_heads;
+    const uint32_t group = heads_a_group(view);
     (void)step;
     for (uint32_t h = 0; h < view->n_heads; h++)
         for (uint32_t i = 0; i < view->counts[h / group]; i++)

@@ -11,6 +11,12 @@
     CDZ_OPT_REAL(T, compression_ratio, CDZ_GENERATION | CDZ_BELOW_MAX, 0, 1,                       \
                  "the share of the cache that goes; 0.5: half of it")
 
+/* Query heads that read one KV head. */
+static inline uint32_t heads_a_group(const cdz_press_view *view)
+{
+    return view->n_kv_heads ? view->n_heads / view->n_kv_heads : 1;
+}
+
 static inline void want_ratio(cdz_press_needs *out, const cdz_opt_real *ratio)
 {
     if (ratio->set) out->ratio = ratio->value;

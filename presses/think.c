@@ -38,7 +38,7 @@ static double mean_square(const float *rows, uint32_t n, uint32_t d, uint32_t ch
 /* How much a channel adds to the scores of a head's queries. */
 static double use_of(const cdz_press_view *view, uint32_t g, uint32_t channel)
 {
-    const uint32_t group = view->n_heads / view->n_kv_heads, d = view->head_dim;
+    const uint32_t group = heads_a_group(view), d = view->head_dim;
     double queries = 0;
     for (uint32_t h = g * group; h < (g + 1) * group; h++)
         queries += mean_square(view->queries + (size_t)h * view->n_queries * d, view->n_queries, d,

@@ -20,7 +20,7 @@ static cdz_status needs(const cdz_step *step, cdz_press_needs *out)
 /* By position, since heads may hold different ones. */
 static void add_heads(const cdz_press_view *view, float *mean)
 {
-    const uint32_t group = view->n_heads / view->n_kv_heads;
+    const uint32_t group = heads_a_group(view);
     for (uint32_t h = 0; h < view->n_heads; h++) {
         const size_t newest = (size_t)h * view->n_queries + view->n_queries - 1;
         const float *row = view->attention + newest * view->n;

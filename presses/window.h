@@ -42,7 +42,7 @@ static inline cdz_status score_by_window(const cdz_step *step, const cdz_press_v
                                          const cdz_press_choice *choice, uint32_t window,
                                          uint32_t kernel)
 {
-    const uint32_t group = view->n_heads / view->n_kv_heads;
+    const uint32_t group = heads_a_group(view);
     float *mean = cdz_scratch(step, view->n * sizeof *mean);
     if (!mean) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a layer's scores");
     for (uint32_t g = 0; g < view->n_kv_heads; g++) {
