@@ -72,7 +72,6 @@ static cdz_status read_filters(const cdz_step *step, FILE *file, const char *pat
         return refuse(step, path, "has no q_filters (layers, KV heads, head_dim) of F32");
     out->at = cdz_alloc(step, (size_t)(end - begin));
     if (!out->at) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for filters");
-    if (!out->at) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for filters");
     if (fseek(file, (long)(sizeof n + n + begin), SEEK_SET) != 0 ||
         fread(out->at, 1, (size_t)(end - begin), file) != end - begin)
         return refuse(step, path, "is cut short");
