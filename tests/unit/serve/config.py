@@ -164,7 +164,9 @@ s.stop()
 
 # --- prompts that wait are counted in tokens ---
 s = Server("--max-queue-tokens", "50", "--max-running", "1", "--pipelines", os.path.join(folder, "pipelines"))
-held = [s.hold(), s.hold(prompt="river " * 60)] # the first runs, the second waits
+held = [s.hold()] # it runs
+s.settle()
+held.append(s.hold(prompt="river " * 60)) # and this one waits
 check("its tokens are counted", s.metrics()["num_prompt_tokens_waiting"] > 50, s.metrics())
 status, headers, text = s.ask("POST", "/v1/completions", ASK)
 check("too many tokens wait", status == 429 and "retry-after" in headers and b"tokens of prompts" in text, (status, headers, text))

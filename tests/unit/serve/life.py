@@ -108,6 +108,7 @@ s.stop()
 # --- a full queue ---
 s = Server("--max-queue", "1", "--max-running", "2", *pipelines)
 held = [s.hold(), s.hold(stream=True)]
+s.settle()
 check("ready with an empty queue", s.ask("GET", "/ready")[0] == 200)
 held.append(s.hold(stream=True))
 full = s.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 2})
@@ -131,15 +132,17 @@ check("others fit", small.post("/v1/completions", {"prompt": "a", "max_tokens": 
 small.stop()
 
 # --- the end: what runs ends well, what is new is refused ---
+held = s.hold() # so that the server does not end before it has been looked at
 c = s.connect()
 c.sendall(request("/v1/completions", {**LONG, "max_tokens": 200, "cadenza": {"kwargs": {"min_new_tokens": 200}}, "stream": True}))
 check("it streams", c.recv(100).startswith(b"HTTP/1.1 200"))
-held = s.hold() # so that the server does not end before it has been looked at
 idle = s.connect()
 idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
 idle.recv(1000)
 s.process.send_signal(signal.SIGTERM)
-check("an idle connection is closed", idle.recv(1000) == b"")
+read_all(idle) # which ends since an idle connection is closed
+
+
 def is_draining():
     return s.ask("GET", "/ready")[0] == 503
 

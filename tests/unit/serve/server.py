@@ -2,6 +2,7 @@
 
 However a test ends, by an exception or a signal too, the servers that it started end with it."""
 import atexit
+import inspect
 import json
 import os
 import re
@@ -37,14 +38,19 @@ def start(words, **more):
 
 
 checks = 0
-PATIENCE = 600 # seconds in which whatever comes at all has come, however busy the machine is
+PATIENCE = 280 # seconds in which whatever comes at all has come, however busy the machine is; less than a test may take, so that it
+# says where it waited
 
 
 def until(true):
-    """Waits until a function gives something true, or for PATIENCE; what it gave last."""
+    """Waits until a function gives something true, or for PATIENCE, which is a failure; what it gave last."""
     end = time.monotonic() + PATIENCE
     while not (found := true()) and time.monotonic() < end:
         time.sleep(0.02)
+    caller = inspect.currentframe()
+    while caller.f_code.co_filename == __file__ and caller.f_back:
+        caller = caller.f_back
+    check(f"what is waited for at {os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno} comes", found)
     return found
 
 
@@ -234,14 +240,19 @@ class Server:
         return out
 
     def hold(self, key=None, **body):
-        """A connection whose request of `write_hold` runs, or waits for its turn, until it is closed. A pipeline of the caller's may
-        use that one."""
+        """A connection whose request of `write_hold` is taken, and runs or waits for its turn until it is closed. Nothing else may
+        begin or end meanwhile. A pipeline of the caller's may use that one."""
         body = {"prompt": "a", "max_tokens": 400, "ignore_eos": True, "cadenza": {"pipeline": "hold"}, **body}
+        more = len(body["prompt"]) if isinstance(body["prompt"], list) else 1
         before = self.load()
         c = self.connect()
         c.sendall(post(body, key))
-        until(lambda: self.load() != before)
+        until(lambda: self.load() == before + more)
         return c
+
+    def settle(self):
+        """Waits until nothing waits: what was taken runs, and the queue is empty."""
+        until(lambda: self.metrics()["num_requests_waiting"] == 0)
 
     def load(self):
         """Requests that run or wait."""

@@ -25,6 +25,7 @@ def order(server, guests, key=None):
     """Numbers of guests, (key, priority), from 1, in the order in which they begin: a guest's prompt is as long as its number."""
     status = []
     held = server.hold(key)
+    server.settle()
 
     def ask(number, own, priority):
         body = {"prompt": [10] * number, "temperature": 0, "max_tokens": 3, "cadenza": {"pipeline": "tell"}}
