@@ -1,4 +1,5 @@
 """life.py - clients that go away, streams that nobody reads, a full queue, and the end of the server."""
+import http.client
 import json
 import os
 import random
@@ -107,8 +108,10 @@ s.stop()
 
 # --- a full queue ---
 s = Server("--max-queue", "1", "--max-running", "2", *pipelines)
-held = [s.hold(), s.hold(stream=True)]
-s.settle()
+held = []
+for stream in (False, True):
+    held.append(s.hold(stream=stream))
+    s.settle() # the queue has room for one, and a request stands in it until it runs
 check("ready with an empty queue", s.ask("GET", "/ready")[0] == 200)
 held.append(s.hold(stream=True))
 full = s.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 2})
@@ -138,9 +141,11 @@ c.sendall(request("/v1/completions", {**LONG, "max_tokens": 200, "cadenza": {"kw
 check("it streams", c.recv(100).startswith(b"HTTP/1.1 200"))
 idle = s.connect()
 idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-idle.recv(1000)
+answer = http.client.HTTPResponse(idle) # all of it, however many pieces it comes in
+answer.begin()
+check("the idle connection is answered", answer.status == 200 and answer.read(), answer.status)
 s.process.send_signal(signal.SIGTERM)
-read_all(idle) # which ends since an idle connection is closed
+check("an idle connection is closed", idle.recv(1000) == b"")
 
 
 def is_draining():
