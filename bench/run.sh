@@ -22,6 +22,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   scaling    Cadenza alone against weights, context and batch, with SVG plots
   targets    the above that have a target, one after the other, and each ratio beside what was aimed at
   speculation  drafts beside plain greedy decoding (Cadenza alone)
+  before     Cadenza beside itself at --revision REV: is anything slower? Status 1 if so
   serve      the server beside llama-server, and what it costs by itself; --llama-server PROGRAM
   tokenizer  loading and encoding, beside the tokenizers library
   sampling   choosing a token, beside transformers and llama.cpp's samplers
@@ -35,6 +36,8 @@ Of Cadenza's own parts:
   quantise   what each type of weights costs in quality
 And:
   peers      makes a Python environment with the other programs in the build folder (some GB)
+  report [NAME...]  all of them, or those, one after the other, into one page with what machine it was: BUILD/results/report.md. It takes
+             hours, makes the peers first, goes on where it was stopped (--again: from the beginning), and names what could not be measured
   list       the names, one a line
 END
 }
@@ -42,7 +45,7 @@ END
 beside_others() { # name options...
     local name=$1 script=compare.py arguments=()
     shift
-    case $name in scaling | targets | speculation) script=$name.py ;; *) arguments=("$name") ;; esac
+    case $name in scaling | targets | speculation | before) script=$name.py ;; *) arguments=("$name") ;; esac
     PYTHONDONTWRITEBYTECODE=1 "$python" "bench/harness/$script" "${arguments[@]}" --build "$build" "$@"
 }
 
@@ -102,7 +105,7 @@ bench() {
     quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
     families) mkdir -p "$build/results" && families "${@:2}" ;;
     serve) PYTHONDONTWRITEBYTECODE=1 "$python" bench/serve/paired.py "${@:2}" --build "$build" ;;
-    decode | prefill | batch | load | memory | scaling | targets | speculation) beside_others "$@" ;;
+    decode | prefill | batch | load | memory | scaling | targets | speculation | before) beside_others "$@" ;;
     *)
         echo "bench: no benchmark '$1'; ./dev bench help lists them" >&2
         exit 2
@@ -110,12 +113,63 @@ bench() {
     esac
 }
 
-names=(decode prefill batch load memory scaling targets speculation serve tokenizer sampling python kernels lua isolate quantise families)
+machine() { # what the figures of a page were measured on
+    echo "# Measured on $(date -u +%Y-%m-%d)"
+    echo
+    echo "$(sed -n 's/^model name\t*: //p' /proc/cpuinfo | head -n 1), $(nproc) processors, $(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo), $(uname -sr); load average $(cut -d' ' -f1-3 /proc/loadavg) when this began."
+    echo
+    printf '```text\n%s\n```\n' "$("$build/bin/cadenza" version --verbose)"
+}
+
+# A part of the page: tables as they are, other output as text.
+part() { # name file
+    printf '\n## %s\n\n' "$1"
+    if grep -q '^|' "$2"; then sed 1d "$2"; else printf '```text\n%s\n```\n' "$(sed 1d "$2")"; fi
+}
+
+check_parts() { # [--again] names...
+    for name in "$@"; do
+        [ "$name" = --again ] || printf '%s\n' "${reported[@]}" | grep -qxF -e "$name" || { echo "bench: no part '$name' of a report: expected ${reported[*]}" >&2; exit 2; }
+    done
+}
+
+# One after the other, each once; what a part printed waits in a file of its own until the page is written.
+report() { # [--again] names...
+    local parts=$build/results/report page=$build/results/report.md name
+    if [ "${1:-}" = --again ]; then rm -rf "$parts" && shift; fi
+    [ $# -gt 0 ] || set -- "${reported[@]}"
+    check_parts "$@"
+    mkdir -p "$parts"
+    [ -e "$parts/machine" ] || machine >"$parts/machine"
+    for name in "$@"; do
+        if [ -e "$parts/$name" ]; then echo "bench: $name was measured before; report --again measures all anew" >&2; continue; fi
+        local options=()
+        [ "$name" != targets ] || options=(--read) # of what the others have found
+        if bench/run.sh "$build" "$name" "${options[@]}" >"$parts/$name.part"; then mv "$parts/$name.part" "$parts/$name"; fi
+    done
+    {
+        cat "$parts/machine"
+        for name in "$@"; do
+            if [ -e "$parts/$name" ]; then part "$name" "$parts/$name"; else printf '\n## %s\n\nNot measured: it ended with an error.\n' "$name"; fi
+        done
+    } >"$page"
+    echo "bench: $page" >&2
+}
+
+names=(decode prefill batch load memory scaling targets speculation before serve tokenizer sampling python kernels lua isolate quantise families)
+reported=(decode prefill batch load memory targets scaling speculation serve tokenizer sampling python kernels lua isolate quantise families)
 case ${1:-} in
 '') for name in kernels sampling lua; do bench "$name"; done ;;
 help | --help | -h) usage ;;
 list) printf '%s\n' "${names[@]}" ;;
 peers) make_peers ;;
+check-parts) shift && check_parts "$@" ;; # ./dev asks before it builds
+report)
+    [ -n "${PYTHON:-}" ] || [ -x "$build/peers/bin/python" ] || make_peers || echo "bench: the peers cannot be had here" >&2
+    [ -n "${PYTHON:-}" ] || [ ! -x "$build/peers/bin/python" ] || python=$build/peers/bin/python
+    shift
+    report "$@"
+    ;;
 *)
     if [ $# -gt 1 ] && [[ $2 == -* ]]; then
         bench "$@"

@@ -185,7 +185,7 @@ typedef struct cdz_kernel_set {
      * were a float. A lane adds the product of the second ones, then that of the first, each rounded once; what is below
      * the smallest normal number counts as zero. */
     cdz_dot_fn *dot_pairs;
-    void (*lane_tile_pairs)(const cdz_lane_tile *tile);
+    void (*lane_tile_pairs)(const cdz_lane_tile *tile); /* NULL: by dot_pairs, however many rows */
     void (*round_bf16)(uint16_t *y, const float *x, size_t n); /* to the nearest, ties to even */
 
     /* Products with int8 activations. NULL: the type has none. */
@@ -229,6 +229,9 @@ extern const cdz_kernel_set cdz_avx2_set;
 extern const cdz_kernel_set cdz_avx512_set;
 extern const cdz_kernel_set cdz_avx512_vnni_set;
 extern const cdz_kernel_set cdz_avx512_bf16_set; /* and VNNI */
+#elif defined(__aarch64__)
+extern const cdz_kernel_set cdz_neon_set;
+extern const cdz_kernel_set cdz_neon_dotprod_set;
 #endif
 
 #endif

@@ -306,7 +306,7 @@ typedef struct cdz_backend cdz_backend;
 typedef struct cdz_backend_api {
     uint32_t size;
     const char *name;    /* "cpu" */
-    const char *variant; /* "scalar", "avx2", "avx512" */
+    const char *variant; /* "scalar", "avx2", "avx512", "neon" */
     const char *device;  /* for people: "cpu", "cuda:0 NVIDIA H100" */
     bool host_memory;    /* memory from alloc and place is the host's too */
 
@@ -487,7 +487,7 @@ typedef struct cdz_on_thread {
 } cdz_on_thread;
 
 typedef struct cdz_cpu_options {
-    const char *variant; /* "scalar", "avx2", "avx512"; NULL: the best this machine runs */
+    const char *variant; /* "scalar", "avx2", "avx512", "neon"; NULL: the best this machine runs */
     uint32_t n_threads;  /* 0: physical cores in this process's affinity mask */
     const cdz_on_thread *on_thread; /* outlives the backend; NULL: nothing */
 } cdz_cpu_options;

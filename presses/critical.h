@@ -4,6 +4,20 @@
 
 #include "presses.h"
 
+/* Of a struct that has both as doubles; share: of what the first stage's is. */
+#define CRITICAL_PARAMS(T, share)                                                                  \
+    CDZ_REAL(T, epsilon, 1e-4, 0.0, 1e6, "added to scores before values count"),                   \
+        CDZ_REAL(T, first_stage_ratio, 0.5, 0.0, 1.0,                                              \
+                 "the share of " share " that is chosen by score alone")
+
+/* [engine] */
+static inline cdz_status needs_output(const cdz_step *step, cdz_press_needs *out)
+{
+    (void)step;
+    out->what = CDZ_PRESS_OUTPUT;
+    return CDZ_OK;
+}
+
 static inline void weigh_outputs(const cdz_press_view *view, const cdz_press_choice *choice,
                                  uint32_t g, double epsilon)
 {

@@ -12,18 +12,8 @@ typedef struct {
 static const cdz_param params[] = {
     CDZ_REAL(settings, alpha_safeguard, 0.2, 0.0, 1.0,
              "the share of what it would keep by itself that a head keeps at least"),
-    CDZ_REAL(settings, epsilon, 1e-4, 0.0, 1e6, "added to scores before values count"),
-    CDZ_REAL(settings, first_stage_ratio, 0.5, 0.0, 1.0,
-             "the share of a head's budget that is chosen by score alone"),
+    CRITICAL_PARAMS(settings, "a head's budget"),
 };
-
-/* [engine] */
-static cdz_status needs(const cdz_step *step, cdz_press_needs *out)
-{
-    (void)step;
-    out->what = CDZ_PRESS_OUTPUT;
-    return CDZ_OK;
-}
 
 /* [engine] */
 static cdz_status press(const cdz_step *step, const cdz_press_view *view, cdz_press_choice *choice)
@@ -48,7 +38,7 @@ static const cdz_press critical_adakv = {
     .base = {CDZ_PRESS_BASE, .id = "critical_adakv", .version = "1.0.0",
              .summary = "As adakv, and values count as well", CDZ_PARAMS(settings, params)},
     .caps = CDZ_PRESS_WRAPS,
-    .needs = needs,
+    .needs = needs_output,
     .press = press,
 };
 CDZ_EXPORT_PLUGINS(&critical_adakv.base)

@@ -9,18 +9,8 @@ typedef struct {
 } settings;
 
 static const cdz_param params[] = {
-    CDZ_REAL(settings, epsilon, 1e-4, 0.0, 1e6, "added to scores before values count"),
-    CDZ_REAL(settings, first_stage_ratio, 0.5, 0.0, 1.0,
-             "the share of what stays that is chosen by score alone"),
+    CRITICAL_PARAMS(settings, "what stays"),
 };
-
-/* [engine] */
-static cdz_status needs(const cdz_step *step, cdz_press_needs *out)
-{
-    (void)step;
-    out->what = CDZ_PRESS_OUTPUT;
-    return CDZ_OK;
-}
 
 /* [engine] */
 static cdz_status press(const cdz_step *step, const cdz_press_view *view, cdz_press_choice *choice)
@@ -45,7 +35,7 @@ static const cdz_press criticalkv = {
              .summary = "Let values count beside the scores of the press before",
              CDZ_PARAMS(settings, params)},
     .caps = CDZ_PRESS_WRAPS,
-    .needs = needs,
+    .needs = needs_output,
     .press = press,
 };
 CDZ_EXPORT_PLUGINS(&criticalkv.base)

@@ -8,8 +8,7 @@ typedef struct {
 
 static const cdz_param params[] = {
     COMPRESSION_RATIO(settings),
-    CDZ_INT(settings, window_size, 64, 1, 4096, "queries that are asked, the latest"),
-    CDZ_INT(settings, kernel_size, 5, 1, 1023, "positions that scores are averaged over; odd"),
+    WINDOW_PARAMS(settings),
     CDZ_INT(settings, beta, 20, 1, 1e6, "how steep: the last layer keeps a share of 1 / beta"),
 };
 
@@ -24,10 +23,7 @@ static cdz_status create(const cdz_step *step)
 static cdz_status needs(const cdz_step *step, cdz_press_needs *out)
 {
     const settings *p = step->params;
-    out->what = CDZ_PRESS_ATTENTION;
-    out->window = (uint32_t)p->window_size;
-    want_ratio(out, &p->compression_ratio);
-    return CDZ_OK;
+    return want_window(out, p->window_size, &p->compression_ratio);
 }
 
 /* How many of n entries a layer keeps: along a line from the first layer to the last, where its ends fit. */

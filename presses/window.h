@@ -4,6 +4,11 @@
 
 #include "presses.h"
 
+/* Of a struct that has both as int64_t. */
+#define WINDOW_PARAMS(T)                                                                           \
+    CDZ_INT(T, window_size, 64, 1, 4096, "queries that are asked, the latest"),                    \
+        CDZ_INT(T, kernel_size, 5, 1, 1023, "positions that scores are averaged over; odd")
+
 /* mean[i]: of what the queries of a head's group give to entry i of the first n. */
 static inline void mean_attention(const cdz_press_view *view, uint32_t h, uint32_t n, float *mean)
 {
@@ -67,6 +72,14 @@ static inline cdz_status check_kernel(const cdz_step *step, int64_t kernel)
     if (kernel % 2) return CDZ_OK;
     return cdz_fail(step, CDZ_E_USAGE, "kernel_size is %lld, expected an odd number",
                     (long long)kernel);
+}
+
+static inline cdz_status want_window(cdz_press_needs *out, int64_t window, const cdz_opt_real *ratio)
+{
+    out->what = CDZ_PRESS_ATTENTION;
+    out->window = (uint32_t)window;
+    want_ratio(out, ratio);
+    return CDZ_OK;
 }
 
 #endif

@@ -1,17 +1,27 @@
 /* grammar.c - structured output: the tokens that keep the generated text in a language, and no others.
  *
  * A row's state is a number of the host's (ext/grammar.h), so it follows beams, drafts and rewinds as plain bytes. The
- * constraint begins where generation begins, or behind a text. The end of the text may come where the text is in the language, and must
+ * constraint begins where generation begins, behind a text, or with a phase, whose tokens alone it is then told of. The end of the text may come where the text is in the language, and must
  * come where nothing else may. */
 #include <cadenza/ext/constraint.h>
 
 #include "tools.h"
 
-static const cdz_param params[] = {CDZ_CONSTRAINT_PARAMS};
+typedef struct {
+    cdz_constraint_params asked; /* first, so that the rows below fit */
+    cdz_int_list ends;
+} constraint_settings;
+
+static const cdz_param params[] = {
+    CDZ_CONSTRAINT_PARAMS,
+    CDZ_INTS(constraint_settings, ends, 0, 0, CDZ_MAX_ID,
+             "tokens that end the constrained text, in place of end-of-sequence tokens"),
+};
 
 typedef struct {
     const cdz_grammar_api *api;
     cdz_constraint *constraint;
+    cdz_ids ends; /* the text ends with one of these */
 } constraint_shared;
 
 /* Zeroed: nothing has come yet. */
@@ -27,12 +37,13 @@ enum constraint_place { AT_START, INSIDE, OVER };
 
 static cdz_status create(const cdz_step *step)
 {
-    const cdz_constraint_params *p = step->params;
+    const cdz_constraint_params *p = &((const constraint_settings *)step->params)->asked;
     cdz_constraint_wish wish;
     if (cdz_constraint_wished(p, &wish) > 1)
-        return cdz_fail(step, CDZ_E_USAGE,
-                        "of json_schema, regex, grammar, choice and json_object one may be set; "
-                        "none unsets another");
+        return cdz_fail(
+            step, CDZ_E_USAGE,
+            "of json_schema, regex, grammar, structural_tag, choice and json_object one may be set; "
+            "none unsets another");
     if (p->choice.set && p->choice.len == 0)
         return cdz_fail(step, CDZ_E_USAGE, "choice is empty; expected a list of texts");
     return CDZ_OK;
@@ -41,7 +52,8 @@ static cdz_status create(const cdz_step *step)
 static bool idle(const cdz_step *step)
 {
     cdz_constraint_wish wish;
-    return cdz_constraint_wished(step->params, &wish) == 0;
+    const constraint_settings *p = step->params;
+    return cdz_constraint_wished(&p->asked, &wish) == 0;
 }
 
 /* A constraint that no token of the vocabulary can begin would be noticed behind the free text only. */
@@ -61,8 +73,21 @@ static cdz_status check_behind(const cdz_step *step, const constraint_shared *s,
                     "no token of the vocabulary can begin it behind grammar_after");
 }
 
+static cdz_status find_ends(const cdz_step *step, constraint_shared *s)
+{
+    const cdz_int_list own = ((const constraint_settings *)step->params)->ends;
+    s->ends = step->request->eos;
+    if (!own.set || own.len == 0) return CDZ_OK;
+    int32_t *ids = cdz_alloc(step, own.len * sizeof *ids);
+    if (!ids) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < own.len; i++) ids[i] = (int32_t)own.at[i];
+    s->ends = (cdz_ids){ids, own.len};
+    return need_ids_in_vocabulary(step, s->ends, step->request->n_vocab);
+}
+
 static cdz_status begin(const cdz_step *step, void **shared)
 {
+    const constraint_settings *p = step->params;
     cdz_constraint_wish wish;
     constraint_shared *s = cdz_alloc(step, sizeof *s);
     if (!s) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
@@ -71,8 +96,9 @@ static cdz_status begin(const cdz_step *step, void **shared)
     if (!s->api)
         return cdz_fail(step, CDZ_E_UNSUPPORTED,
                         "this host, or the process of an isolated plugin, lacks " CDZ_EXT_GRAMMAR);
-    if (!cdz_constraint_wished(step->params, &wish)) return CDZ_OK;
-    if (step->request->eos.len == 0)
+    if (!cdz_constraint_wished(&p->asked, &wish)) return CDZ_OK;
+    CDZ_TRY(find_ends(step, s));
+    if (s->ends.len == 0)
         return cdz_fail(step, CDZ_E_USAGE,
                         "%s: the answer could not end: there is no end-of-sequence token; set "
                         "eos_token_id",
@@ -92,7 +118,7 @@ static void end(const cdz_step *step)
 
 static bool is_end(const cdz_step *step, int32_t token)
 {
-    return cdz_ids_have(step->request->eos, token);
+    return cdz_ids_have(((const constraint_shared *)step->shared)->ends, token);
 }
 
 static uint32_t state_of(const constraint_shared *s, const constraint_row *row)
@@ -122,15 +148,20 @@ static void set_bit(uint64_t *bits, int32_t id, bool on)
     bits[id / 64] = on ? bits[id / 64] | bit : bits[id / 64] & ~bit;
 }
 
+static void set_bits(uint64_t *bits, cdz_ids ids, uint32_t n_vocab, bool on)
+{
+    for (uint32_t i = 0; i < ids.len; i++)
+        if (is_id(ids.at[i], n_vocab)) set_bit(bits, ids.at[i], on);
+}
+
 static cdz_status find_allowed(const cdz_step *step, uint32_t state, uint32_t n_vocab,
                                uint64_t *bits, uint32_t n_words)
 {
     const constraint_shared *s = step->shared;
     const bool may_end = s->api->accepts(s->constraint, state);
     CDZ_TRY(s->api->allowed(step, s->constraint, state, bits, n_words));
-    for (uint32_t i = 0; i < step->request->eos.len; i++)
-        if (is_id(step->request->eos.at[i], n_vocab))
-            set_bit(bits, step->request->eos.at[i], may_end);
+    set_bits(bits, step->request->eos, n_vocab, false);
+    set_bits(bits, s->ends, n_vocab, may_end);
     return CDZ_OK;
 }
 
@@ -149,7 +180,8 @@ static bool end_is_forced(const cdz_step *step, const float *row, uint32_t n_voc
     bool some = false;
     for (uint32_t i = 0; i < n_vocab; i++) {
         if (!(row[i] > -INFINITY)) continue;
-        if (!is_end(step, (int32_t)i)) return false;
+        if (!is_end(step, (int32_t)i) && !cdz_ids_have(step->request->eos, (int32_t)i))
+            return false;
         some = true;
     }
     return some;
@@ -174,9 +206,10 @@ static void mask_row(const cdz_step *step, float *row, uint32_t n_vocab, const u
 
 static void force_end(const cdz_step *step, float *row, uint32_t n_vocab)
 {
+    const cdz_ids ends = ((const constraint_shared *)step->shared)->ends;
     cdz_get_vec(step)->fill(row, n_vocab, -INFINITY);
-    for (uint32_t i = 0; i < step->request->eos.len; i++)
-        if (is_id(step->request->eos.at[i], n_vocab)) row[step->request->eos.at[i]] = 0.0f;
+    for (uint32_t i = 0; i < ends.len; i++)
+        if (is_id(ends.at[i], n_vocab)) row[ends.at[i]] = 0.0f;
 }
 
 static cdz_status apply_row(const cdz_step *step, const constraint_row *own, float *row,
@@ -210,9 +243,11 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 }
 
 static const cdz_processor processor = {
-    .base = {CDZ_PROCESSOR_BASE, .id = "grammar", .version = "1.0.0",
-             .summary = "Keep the answer in a language: JSON Schema, regex, GBNF, Lark, choices",
-             CDZ_PARAMS(cdz_constraint_params, params)},
+    .base =
+        {CDZ_PROCESSOR_BASE, .id = "grammar", .version = "1.0.0",
+         .summary =
+             "Keep the answer in a language: JSON Schema, regex, GBNF, Lark, structural tags, choices",
+         CDZ_PARAMS(constraint_settings, params)},
     .caps = CDZ_ROWWISE,
     .state_size = sizeof(constraint_row),
     .create = create,

@@ -2,8 +2,10 @@
  * transformers StopStringCriteria, in the words of its effect: of the last L tokens, L being the code points of the
  * longest stop string, the texts are joined, each token's as it stands alone. A row is done when a stop string lies in
  * the join with its last character inside the newest token. So the token may run on past it and the match may begin in
- * the prompt. Texts are UTF-8, hence bytes can be compared. */
+ * the prompt. Texts are UTF-8, hence bytes can be compared.
+ * A character that several tokens spell is in no token's text: it is looked for in the row's, where the reference is blind. */
 #include <cadenza/criterion.h>
+#include <cadenza/ext/text.h>
 #include <cadenza/ext/tokenizer.h>
 
 #include <string.h>
@@ -19,6 +21,19 @@ static const cdz_param params[] = {
 static const cdz_string_list *strings_of(const cdz_step *step)
 {
     return &((const stop_strings *)step->params)->stop_strings;
+}
+
+/* Of a request. */
+typedef struct {
+    uint32_t window; /* tokens to look back over */
+    bool by_text;    /* some tokens are parts of characters */
+} looking;
+
+static bool is_ascii(cdz_string text)
+{
+    for (uint32_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.at[i] >= 0x80) return false;
+    return true;
 }
 
 static uint32_t code_points(cdz_string text)
@@ -63,6 +78,30 @@ static bool any_can_end(const cdz_step *step, const cdz_tokenizer_api *tokenizer
     return false;
 }
 
+/* What a part of a character looks like alone. */
+static bool is_part(cdz_string token)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    for (uint32_t i = 0; i + 3 <= token.len; i++)
+        if (memcmp(token.at + i, replacement, 3) == 0) return true;
+    return false;
+}
+
+/* May tokens that are parts of characters spell one of a stop string's? */
+static bool looks_at_text(const cdz_step *step, const cdz_tokenizer_api *tokenizer)
+{
+    const cdz_string_list *strings = strings_of(step);
+    const uint32_t n = tokenizer->n_tokens(step);
+    bool quirks = false, any = false;
+
+    if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK) quirks = false;
+    for (uint32_t i = 0; i < strings->len; i++) any |= !is_ascii(strings->at[i]);
+    if (!any || quirks || !cdz_get_text(step)) return false;
+    for (uint32_t id = 0; id < n; id++)
+        if (is_part(tokenizer->token_text(step, (int32_t)id))) return true;
+    return false;
+}
+
 static cdz_status create(const cdz_step *step)
 {
     const cdz_string_list *strings = strings_of(step);
@@ -78,25 +117,25 @@ static bool idle(const cdz_step *step)
     return !strings_of(step)->set;
 }
 
-/* shared: the number of tokens to look back over. */
 static cdz_status begin(const cdz_step *step, void **shared)
 {
     const cdz_tokenizer_api *tokenizer = cdz_get_tokenizer(step);
     const cdz_string_list *strings = strings_of(step);
-    uint32_t *window = cdz_alloc(step, sizeof *window);
+    looking *now = cdz_alloc(step, sizeof *now);
 
-    if (!window) return cdz_fail(step, CDZ_E_NOMEM, "stop_strings: out of memory");
+    if (!now) return cdz_fail(step, CDZ_E_NOMEM, "stop_strings: out of memory");
     if (!tokenizer || !tokenizer->present(step))
         return cdz_fail(step, CDZ_E_USAGE,
                         "stop_strings needs a tokenizer, and this model has none");
-    if (!any_can_end(step, tokenizer))
+    now->by_text = looks_at_text(step, tokenizer);
+    if (!now->by_text && !any_can_end(step, tokenizer))
         return cdz_fail(step, CDZ_E_USAGE,
                         "stop_strings: no token of this model can end any of them");
     for (uint32_t i = 0; i < strings->len; i++) {
         const uint32_t n = code_points(strings->at[i]);
-        *window = n > *window ? n : *window;
+        now->window = n > now->window ? n : now->window;
     }
-    *shared = window;
+    *shared = now;
     return CDZ_OK;
 }
 
@@ -120,7 +159,7 @@ static bool preceded(const cdz_step *step, const cdz_tokenizer_api *tokenizer, c
 static bool stops_at(const cdz_step *step, const cdz_tokenizer_api *tokenizer, cdz_ids ids,
                      cdz_string s)
 {
-    const uint32_t window = *(const uint32_t *)step->shared;
+    const uint32_t window = ((const looking *)step->shared)->window;
     const cdz_ids before = {ids.at, ids.len - 1};
     const cdz_string newest = tokenizer->token_text(step, ids.at[ids.len - 1]);
     uint32_t left;
@@ -132,6 +171,22 @@ static bool stops_at(const cdz_step *step, const cdz_tokenizer_api *tokenizer, c
     return false;
 }
 
+/* The same in the row's new text, where characters are whole; the newest token may have completed one. */
+static cdz_status text_stops(const cdz_step *step, const cdz_tokenizer_api *tokenizer, uint32_t r,
+                             cdz_string s, bool *stops)
+{
+    const cdz_ids ids = step->input_ids[r];
+    cdz_string text;
+
+    *stops = false;
+    if (!((const looking *)step->shared)->by_text || is_ascii(s)) return CDZ_OK;
+    const uint32_t newest = tokenizer->token_text(step, ids.at[ids.len - 1]).len;
+    CDZ_TRY(cdz_get_text(step)->tail(step, r, s.len + newest, &text));
+    for (uint32_t e = s.len; e <= text.len && !*stops; e++)
+        *stops = text.len - e <= newest && memcmp(text.at + (e - s.len), s.at, s.len) == 0;
+    return CDZ_OK;
+}
+
 static cdz_status test(const cdz_step *step, cdz_stop *stops)
 {
     const cdz_tokenizer_api *tokenizer = cdz_get_tokenizer(step);
@@ -140,8 +195,11 @@ static cdz_status test(const cdz_step *step, cdz_stop *stops)
     for (uint32_t r = 0; r < step->n_rows; r++) {
         const cdz_ids ids = step->input_ids[r];
         for (uint32_t i = 0; i < strings->len && ids.len > 0; i++) {
-            if (!stops_at(step, tokenizer, ids, strings->at[i])) continue;
-            stops[r] = (cdz_stop){CDZ_STOP_STRING, strings->at[i]};
+            const cdz_string s = strings->at[i];
+            bool found = stops_at(step, tokenizer, ids, s);
+            if (!found) CDZ_TRY(text_stops(step, tokenizer, r, s, &found));
+            if (!found) continue;
+            stops[r] = (cdz_stop){CDZ_STOP_STRING, s};
             break;
         }
     }

@@ -4,6 +4,10 @@
 #   engine   an engine runs in it: CADENZA_CPU and CADENZA_FIBRES reach it (read in host/api/runtime.c)
 #   threads  it has several threads, or runs the program, which has
 #   program  it runs the program or its scripts, many times, and is not about numbers
+#   words    it compares what is printed, in hundreds of short runs: the sanitizers of `./dev test` leave it to `./dev test all`
+#   again    it does for minutes what others do in another place (devices, an installed program, the kit): left to `./dev test all` likewise
+#   cost     it counts what steps and bytes grow with, which a sanitizer makes others: left to `./dev test all` likewise
+#   extremes it tries every number that there may be, for minutes, and sanitizers see what goes wrong: `./dev test` runs some of it, under them alone
 #   slow     so many requests that they take too long on the scalar kernels
 #   far      one that runs once more, on the backend whose memory is out of the host's reach
 # tests/tools/labels.sh compares engine and threads with what the programs are linked with.

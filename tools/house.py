@@ -7,6 +7,7 @@ structs, guarded calls, asserts, comments, names. Nothing is built.
     tools/house.py hold FILE  none: which of the file's limits the code does not keep (tools/lint/house.txt)
 
 A fact returns its figures by name; those of the file are compared."""
+import argparse
 import collections
 import contextlib
 import io
@@ -213,10 +214,12 @@ def broken(page):
 
 
 def main():
-    if sys.argv[1:2] == ['hold'] and len(sys.argv) == 3:
-        sys.exit('\n'.join(broken(Path(sys.argv[2]))) or 0)
-    wanted = sys.argv[1:] or list(FACTS)
-    for fact in wanted:
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('fact', nargs='*', help='of ' + ', '.join(FACTS) + '; or: hold FILE')
+    wanted = ap.parse_args().fact
+    if wanted[:1] == ['hold'] and len(wanted) == 2:
+        sys.exit('\n'.join(broken(Path(wanted[1]))) or 0)
+    for fact in wanted or FACTS:
         if fact not in FACTS:
             sys.exit(f"house.py: no fact '{fact}': expected " + ', '.join(FACTS))
         FACTS[fact]()

@@ -2,13 +2,12 @@
 """Writes host/describe/abi_table.inc: every struct, field, enumerator and constant of the plugin ABI, as rows of macros.
 
 The C compiler knows sizes and offsets; this only finds the names. The public headers are preprocessed and read as text.
-Run: python3 tools/make_abi_table.py [FILE]   FILE: another place for it
 """
+import argparse
 import os
 import pathlib
 import re
 import subprocess
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SDK = ROOT / "sdk" / "include"
@@ -62,7 +61,9 @@ def rows():
 
 
 def main():
-    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("file", nargs="?", type=pathlib.Path, default=OUT, help="another place for it")
+    out = ap.parse_args().file
     head = "/* abi_table.inc - the names of the plugin ABI, made by tools/make_abi_table.py: change that, not this. */\n"
     out.write_text(head + "\n".join(rows()) + "\n")
 

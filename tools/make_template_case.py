@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Writes host/template/case_table.inc: the code points whose upper or title case is more than one code point (Unicode's
-SpecialCasing without conditions), which utf8proc's simple mappings lack. usage: make_template_case.py > case_table.inc"""
+SpecialCasing without conditions), which utf8proc's simple mappings lack. Prints it."""
+import argparse
 import sys
+
+argparse.ArgumentParser(description=__doc__).parse_args()
 
 print("/* Made by tools/make_template_case.py: code point, upper case, title case. */")
 for code in range(0x110000):

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Writes host/token/tables/text_tables.c from data/unicode_classes.json and data/unicode_scripts.json: the classes that only some
 normalizers and pre-tokenizers ask for, as sorted ranges, and the lower-case letters.
-Run: python3 tools/make_text_tables.py [FILE]   FILE: another place for it
 """
+import argparse
 import json
 import os
-import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "host", "token", "tables", "text_tables.c")
@@ -38,6 +37,9 @@ def c_rows(rows):
 
 
 def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("file", nargs="?", default=OUT, help="another place for it")
+    wanted = ap.parse_args()
     classes = json.load(open(os.path.join(HERE, "data", "unicode_classes.json"), encoding="utf-8"))
     scripts = json.load(open(os.path.join(HERE, "data", "unicode_scripts.json"), encoding="utf-8"))
     out = ["/* text_tables.c - character classes of single parts, made by tools/make_text_tables.py: change that, not this.\n"
@@ -56,7 +58,7 @@ def main():
     out.append(f"static const cdz_lower_pair lower[] = {{\n{c_rows(rows)}\n}};\n"
                "const cdz_lower_pair *const cdz_lower_pairs = lower;\n"
                "const size_t cdz_lower_pairs_n = sizeof lower / sizeof *lower;\n")
-    open(sys.argv[1] if len(sys.argv) > 1 else OUT, "w", encoding="utf-8").write("\n".join(out))
+    open(wanted.file, "w", encoding="utf-8").write("\n".join(out))
 
 
 main()

@@ -3,11 +3,10 @@
 
 Every code point gets a set of flags (host/token/unicode.h). Few sets occur, so a code point is mapped to a set number
 by a two-stage table: a block number for each 128 code points, then the numbers of a block; equal blocks are stored once.
-Run: python3 tools/make_unicode_tables.py [FILE]   FILE: another place for it
 """
+import argparse
 import json
 import os
-import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "host", "token", "tables", "unicode_tables.c")
@@ -55,6 +54,9 @@ def c_array(declaration, values, width):
 
 
 def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("file", nargs="?", default=OUT, help="another place for it")
+    wanted = ap.parse_args()
     flags = flags_of_codes()
     sets = sorted(set(flags))
     number = {s: i for i, s in enumerate(sets)}
@@ -68,7 +70,7 @@ def main():
         first.append(seen[block])
     assert len(blocks) <= 65535
     flat = [v for block in blocks for v in block]
-    with open(sys.argv[1] if len(sys.argv) > 1 else OUT, "w", encoding="utf-8") as f:
+    with open(wanted.file, "w", encoding="utf-8") as f:
         f.write("/* unicode_tables.c - character classes, made by tools/make_unicode_tables.py: change that, not this.\n"
                 " * Derived from the Unicode Character Database; see tools/data/LICENSE.unicode. */\n"
                 '#include "token/unicode.h"\n\n'

@@ -61,6 +61,7 @@ static void run_case(const cdz_json *row, const cdz_grammar_vocab *vocab, bench_
         cdz_buf_free(&text);
         return;
     }
+    cdz_grammar_prepare(g, vocab);
     const double compile_ms = (cdz_thread_s() - t0) * 1e3;
     const cdz_json *ids = cdz_json_get(row, "ids");
     uint32_t state = cdz_grammar_start(g);

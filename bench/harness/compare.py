@@ -110,8 +110,17 @@ class Cadenza:
         pass
 
 
+STEADY = 0.1  # of its median, between a limit's extremes
+
+
 def limits(found):
-    return {"fraction": found["fraction"]["median"]} if found["fraction"] else {}
+    limit = next((found[name] for name in ("limit_gb_s", "limit_gmac_s") if found.get(name)), None)
+    return {"limit": limit["median"], "fraction": found["fraction"]["median"]} if limit and found["fraction"] else {}
+
+
+def holds(limits):
+    """Whether a share of the machine's limit says something: it moved little from turn to turn."""
+    return bool(limits) and max(limits) - min(limits) <= STEADY * statistics.median(limits)
 
 
 def spec_of(a, models, kind):
@@ -169,8 +178,8 @@ class Neighbours:
 # --- turns ---------------------------------------------------------------------------------------------------------------
 
 def turns(a, found, order, missing, what):
-    """Seconds of each program, by round; a program that fails is dropped."""
-    seconds, fractions = {name: [] for name in found}, []
+    """Seconds of each program, by round; a program that fails is dropped. And shares of the machine's limit, where it held."""
+    seconds, fractions, limits = {name: [] for name in found}, [], []
     for r in range(a.rounds + 1):  # the first warms up
         for name, program in found.items():
             if program.missing:
@@ -184,7 +193,8 @@ def turns(a, found, order, missing, what):
                 seconds[name].append(answer["seconds"])
                 if name == "cadenza" and "fraction" in answer:
                     fractions.append(answer["fraction"])
-    return {name: s for name, s in seconds.items() if s}, fractions
+                    limits.append(answer["limit"])
+    return {name: s for name, s in seconds.items() if s}, fractions if holds(limits) else []
 
 
 def spread(values):
@@ -383,27 +393,55 @@ BENCHES = {"decode": bench_decode, "prefill": bench_prefill, "batch": bench_batc
            "memory": bench_memory}
 
 
-def options():
-    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("bench", choices=BENCHES)
+def add_usual(ap, rounds, python):
+    """What every run of a made or given model asks for; python: what that program is needed for."""
     ap.add_argument("--shape", default="qwen2.5-0.5b", help="a shape of make_model.py")
     ap.add_argument("--model", help="a model folder instead of a made one")
     ap.add_argument("--types", default="bf16,q8_0,q4_0,q4_k", help="of weights")
-    ap.add_argument("--peers", default="llama.cpp,transformers,CTranslate2", help="of these, those that are there")
     ap.add_argument("--threads", type=int, default=2)
-    ap.add_argument("--rounds", type=int, default=5)
-    ap.add_argument("--context", type=int, default=16, help="tokens before the new ones")
+    ap.add_argument("--rounds", type=int, default=rounds)
     ap.add_argument("--new-tokens", type=int, default=32)
-    ap.add_argument("--prompt-tokens", type=int, default=512)
-    ap.add_argument("--sizes", type=counts, default="1,8,32", help="of batches")
-    ap.add_argument("--neighbours", type=counts, default="0", help="busy processes beside, one run for each: 0,1,2")
     ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8 or bf16")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--cadenza", help="the program; default: the build's")
-    ap.add_argument("--python", default=sys.executable, help="that can import the peers")
+    ap.add_argument("--python", default=sys.executable, help=python)
+
+
+def add_turns(ap, sizes):
+    """What runs in turns ask for besides."""
+    ap.add_argument("--context", type=int, default=16, help="tokens before the new ones")
+    ap.add_argument("--prompt-tokens", type=int, help="default: 512, or what the model has room for")
+    ap.add_argument("--sizes", type=counts, default=sizes, help="sequences together")
+    ap.add_argument("--neighbours", type=counts, default="0", help="busy processes beside, one run for each: 0,1,2")
+
+
+def longest_prompt(model):
+    """Tokens that a prompt may have before one new one; None: as many as one likes, as far as the folder says."""
+    try:
+        config = json.loads((pathlib.Path(model) / "config.json").read_text())
+    except (OSError, ValueError):
+        return None
+    places = config.get("max_position_embeddings")
+    return places - 1 if isinstance(places, int) else None
+
+
+def parse(ap):
     a = ap.parse_args()
+    if getattr(a, "prompt_tokens", 512) is None:
+        a.prompt_tokens = min(512, a.model and longest_prompt(a.model) or 512)
     a.cadenza = a.cadenza or os.path.join(a.build, "bin", "cadenza")
-    a.types, a.peers = a.types.split(","), a.peers.split(",")
+    a.types = a.types.split(",")
+    return a
+
+
+def options():
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("bench", choices=BENCHES)
+    ap.add_argument("--peers", default="llama.cpp,transformers,CTranslate2", help="of these, those that are there")
+    add_usual(ap, rounds=5, python="that can import the peers")
+    add_turns(ap, "1,8,32")
+    a = parse(ap)
+    a.peers = a.peers.split(",")
     return a
 
 

@@ -9,12 +9,10 @@ machine allows. Writes BUILD/results/scaling-MODEL.json and three SVG files besi
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
-import sys
 
-from compare import Models, counts, run, say
+from compare import Models, add_usual, counts, parse, run, say
 from svg import chart
 
 
@@ -98,24 +96,12 @@ PLOTS = {"weights": by_weights, "context": by_context, "batch": by_batch}
 
 def options():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("--shape", default="qwen2.5-0.5b")
-    ap.add_argument("--model")
-    ap.add_argument("--types", default="bf16,q8_0,q4_0,q4_k")
-    ap.add_argument("--threads", type=int, default=2)
-    ap.add_argument("--rounds", type=int, default=5)
-    ap.add_argument("--new-tokens", type=int, default=32)
+    add_usual(ap, rounds=5, python="that can make models")
     ap.add_argument("--contexts", type=counts, default="128,256,512,1024,2048,4096")
     ap.add_argument("--sizes", type=counts, default="1,2,4,8,16,32")
     ap.add_argument("--from", dest="given", help="an earlier run's JSON")
     ap.add_argument("--plots", help="where the SVG files go")
-    ap.add_argument("--activations", default="auto", help="auto, f32, int8 or bf16")
-    ap.add_argument("--build", default="build-bench")
-    ap.add_argument("--cadenza")
-    ap.add_argument("--python", default=sys.executable)
-    a = ap.parse_args()
-    a.cadenza = a.cadenza or os.path.join(a.build, "bin", "cadenza")
-    a.types = a.types.split(",")
-    return a
+    return parse(ap)
 
 
 def main():

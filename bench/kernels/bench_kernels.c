@@ -31,9 +31,12 @@ static double median_seconds(void (*call)(void *arg), void *arg)
 
 static double read_gbs(cdz_backend *b, const char *data, size_t bytes)
 {
-    double gbs[REPEATS];
-    for (int i = 0; i < REPEATS; i++) gbs[i] = cdz_limit_read_gbs(b, data, bytes);
-    return cdz_bench_median(gbs, REPEATS);
+    cdz_limit_reader reader = {0};
+    if (!cdz_limit_reader_add(&reader, data, bytes)) abort();
+    for (int i = 0; i < REPEATS; i++) cdz_limit_reader_turn(&reader, b);
+    const double gbs = cdz_limit_reader_gbs(&reader);
+    cdz_limit_reader_free(&reader);
+    return gbs;
 }
 
 /* Where there are no vectors there is nothing to compare with. */

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What the Python package costs over the library, and what it is beside transformers.
 
-    bench.py [--what overhead,processor,import,transformers,lm_eval] [--model FOLDER] [--turns N] [--tokens N] [--threads N] [--cpu]
+    bench.py [--what overhead,processor,callback,import,transformers,lm_eval] [--model FOLDER] [--turns N] [--tokens N] [--threads N] [--cpu] [--pin CPU]
 
 Needs the package (pip install ., or PYTHONPATH and CADENZA_LIBRARY); transformers and lm_eval need those packages too. What is
 compared runs in turns, a turn of each by the other, and the middle of the turns' ratios counts: a machine that is busy slows both.
 """
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -81,15 +82,45 @@ def overhead(options):
 
 
 def processor(options):
-    """A processor in Python beside its own code, a step: one that does nothing, and the same edit in C beside it."""
+    """A processor, and a criterion, in Python that do nothing, a step, beside the same request without: middle and quarters of the turns."""
     import numpy
 
     model = opened(options)
     ids = numpy.array([PROMPT])
     kwargs = dict(do_sample=False, max_new_tokens=options.tokens, eos_token_id=None)
-    found = in_turns(options.turns, lambda: model.generate(ids, **kwargs), lambda: model.generate(ids, logits_processor=[lambda i, s: s], **kwargs))
-    step = middle([(with_it - without) / options.tokens for without, with_it in found])
-    print(f"processor  {model.vocab_size} scores: {step * 1e6:+.1f} us a step")
+    mine = {"processor": dict(logits_processor=[lambda i, s: s]), "criterion": dict(stopping_criteria=[lambda i, s: False])}
+    calls = [lambda more=more: model.generate(ids, **kwargs, **more) for more in ({}, *mine.values())]
+    found = in_turns(options.turns, *calls)
+    for at, name in enumerate(mine, 1):
+        steps = [(turn[at] - turn[0]) / options.tokens * 1e6 for turn in found]
+        first, step, last = statistics.quantiles(steps, n=4) if len(steps) > 1 else steps * 3
+        print(f"{name:10s} {model.vocab_size} scores: {step:+.1f} us a step, quarters {first:+.1f} and {last:+.1f}")
+
+
+def callback(options):
+    """The engine's call into a processor and into a criterion of no code, as C makes it: processor time of one, warm, the least of the
+    turns. A busy machine disturbs it less than it does the step's."""
+    from cadenza import processors
+    from cadenza._abi import ffi
+
+    kinds = ["numpy"] + (["torch"] if importlib.util.find_spec("torch") else [])
+    length, repeats = 64, 200
+    for kind, rows, width in ((kind, *shape) for kind in kinds for shape in ((1, 4096), (8, 4096), (1, 151936))):
+        processors._calls[0] = processors.Call([lambda i, s: s], [lambda i, s: False], kind)
+        handle, ids, data = ffi.new("int64_t *", 0), ffi.new("int32_t[]", list(range(length))), ffi.new("float[]", width * rows)
+        each, stops = ffi.new("cdz_ids[]", [(ids, length)] * rows), ffi.new("cdz_stop[]", rows)
+        step = ffi.new("cdz_step *", dict(n_rows=rows, params=handle, input_ids=each))
+        scores = ffi.new("cdz_scores *", dict(data=data, n_rows=rows, n_vocab=width, stride=width))
+        calls = (lambda: processors._apply(step, scores), lambda: processors._test(step, stops))
+        found = [min(cpu_seconds(call, repeats) for _ in range(options.turns * 20)) for call in calls]
+        print(f"callback   {kind:5s} {rows} rows of {width}: processor {found[0] * 1e6:.1f} us, criterion {found[1] * 1e6:.1f} us")
+
+
+def cpu_seconds(call, repeats):
+    began = time.process_time()
+    for _ in range(repeats):
+        call()
+    return (time.process_time() - began) / repeats
 
 
 def imported(options):
@@ -141,7 +172,7 @@ def lm_eval(options):
         print(f"lm-eval    {name:14s}: hf {middle([a for a, _ in found]):.2f} s, cadenza {middle([b for _, b in found]):.2f} s, {middle([a / b for a, b in found]):.1f} times")
 
 
-WHAT = {"overhead": overhead, "processor": processor, "import": imported, "transformers": transformers, "lm_eval": lm_eval}
+WHAT = {"overhead": overhead, "processor": processor, "callback": callback, "import": imported, "transformers": transformers, "lm_eval": lm_eval}
 
 
 def main():
@@ -153,6 +184,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--cpu", action="store_true", help="count processor time: on a busy machine, with --threads 1")
+    parser.add_argument("--pin", type=int, metavar="CPU", help="run on this processor alone")
     parser.add_argument("--loose", action="store_true", help="models with random weights: near ties may go the other way")
     options = parser.parse_args()
     unknown = [name for name in options.what if name not in WHAT]
@@ -163,6 +195,8 @@ def main():
     if options.cpu:
         global clock
         clock = time.process_time
+    if options.pin is not None:
+        os.sched_setaffinity(0, {options.pin})
     for name in options.what:
         WHAT[name](options)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes a byte-level BPE tokenizer.json of 151,643 tokens and a text for it: make_tokenizer.py FOLDER
+"""Writes a byte-level BPE tokenizer.json of 151,643 tokens and a text for it.
 
 Both are made up, and the same on every machine. The vocabulary has the shape of Qwen2's: letters of four scripts are
 built from bytes, syllables from letters, words from syllables, each level by merges, the common ones first. The text
 mixes words of the vocabulary by Zipf's law with words no merge completes, numbers, punctuation, code and four scripts.
 """
+import argparse
 import json
 import random
-import sys
 from pathlib import Path
 
 SIZE = 151643
@@ -132,7 +132,9 @@ def make_text(rng, words, size):
 
 
 def main():
-    folder = Path(sys.argv[1])
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("folder", type=Path, help="where they go")
+    folder = ap.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(20260115)
     v, words = make_vocabulary(rng)

@@ -39,7 +39,7 @@ cdz_status cdz_model_answer_form(const cdz_model *model, cdz_answer_form *out, c
     *out = (cdz_answer_form){0};
     if (!has_tokenizer(model)) return CDZ_OK;
     char *info = cdz_tokenizer_info_json(model);
-    if (!info) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model's chat template");
+    if (!info) return cdz_err_memory(err, "the model's chat template");
     out->reply = cdz_reply_form_of(info);
     cdz_free(info);
     for (uint32_t i = 0; (marker = cdz_reply_marker(&out->reply, i)) != NULL; i++)

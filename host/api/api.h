@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "api/pipeline_cache.h"
 #include "base/mutex.h"
 #include "prepare/prepare.h"
 #include "run/loop/own.h"
@@ -23,18 +24,24 @@ struct cdz_runtime {
     bool guards_files; /* cdz_guard_begin was called */
     cdz_registry *registry;
     cdz_engine *engine;
-    cdz_scheduling scheduling; /* stays while the engine runs */
-    cdz_pipeline *hf;          /* the profile as it is, for requests without a pipeline */
+    cdz_scheduling scheduling;  /* stays while the engine runs */
+    cdz_pipeline *hf;           /* the profile as it is, for requests without a pipeline */
+    cdz_pipeline_cache written; /* those that documents have */
 
-    cdz_mutex lock; /* guards what follows; never held while calling the engine or a callback */
+    /* Guards what follows; never held while calling a callback, or the engine but for cdz_engine_pause. */
+    cdz_mutex lock;
     pthread_cond_t changed;
     cdz_entry_request *requests; /* newest first */
     uint64_t next_id;
     cdz_queued_event *events, **events_end; /* oldest first */
     cdz_queued_event *polled;               /* what the last cdz_poll lent out */
     bool stopped;                           /* cdz_drain: no more requests */
+    struct cdz_named_model *named;          /* what [models] of pipelines name (named_models.c) */
     cdz_own_plugin *own;                    /* plugins of the program (own.c) */
-    cdz_stats ended;                        /* what requests that have ended add up to */
+    cdz_model_options control; /* control vectors that a pipeline asks for (control_vectors.c) */
+    cdz_arena control_texts;
+    bool has_opened; /* a model, in whose options they count */
+    cdz_stats ended; /* what requests that have ended add up to */
 };
 
 struct cdz_model {
@@ -103,7 +110,7 @@ typedef struct cdz_output {
     const float *data; /* NULL: not recorded at this step */
 } cdz_output;
 
-enum { CDZ_OUTPUT_KINDS = 7 };
+enum { CDZ_OUTPUT_KINDS = 10 };
 /* Kinds of outputs that the result has; returns how many. */
 uint32_t cdz_result_output_kinds(const cdz_result *result,
                                  cdz_output_kind out[static CDZ_OUTPUT_KINDS]);
@@ -146,8 +153,22 @@ void cdz_model_write_facts(const cdz_weights *weights, cdz_buf *out);
 cdz_status cdz_scheduling_open(cdz_runtime *runtime, const cdz_options *options, cdz_error *err);
 void cdz_scheduling_close(cdz_scheduling *scheduling);
 
+/* The pipeline that a request document has as an object (written_pipeline.c): what it is made of, as the text of a file, which its
+ * parameters are no part of; one that all documents with the same text share; and one that may be changed. */
+cdz_status cdz_pipeline_text(const cdz_json *object, cdz_buf *out, cdz_error *err);
+cdz_status cdz_pipeline_of_object(cdz_runtime *runtime, const cdz_json *object, cdz_pipeline **out,
+                                  cdz_error *err);
+cdz_status cdz_pipeline_of_object_alone(cdz_runtime *runtime, const cdz_json *object,
+                                        cdz_pipeline **out, cdz_error *err);
 /* cdz_pipeline_load for a file that a request document alone names (plug/consent.h). */
 cdz_status cdz_pipeline_load_for_request(cdz_runtime *runtime, const char *file, cdz_pipeline **out,
                                          cdz_error *err);
+
+/* control_vectors.c: a key of [model] in a pipeline file, for the first model that is opened; at: where it stands. */
+cdz_status cdz_runtime_wish_control(cdz_runtime *runtime, const cdz_setting *setting,
+                                    const char *text, const cdz_origin *at, cdz_error *err);
+void cdz_runtime_free_control(cdz_runtime *runtime);
+/* control_vectors.c: the files of control vectors that the options name, for all that the model will compute. */
+cdz_status cdz_model_take_control(cdz_model *model, const cdz_model_options *how, cdz_error *err);
 
 #endif

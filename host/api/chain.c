@@ -51,7 +51,7 @@ cdz_status cdz_chain_read(cdz_entry_request *req, const cdz_request *request,
                        MAX_CALLS);
     for (uint32_t i = 0; i < calls->len; i++) CDZ_TRY(check_call(&calls->items[i], i, err));
     const char *text = cdz_arena_strdup(&chain->arena, request->json);
-    if (!text) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    if (!text) return cdz_err_memory(err, "the request");
     CDZ_TRY(
         cdz_json_parse(text, strlen(text), "request", NULL, &chain->arena, &chain->document, err));
     calls = cdz_json_get(&chain->document, "calls");
@@ -76,11 +76,6 @@ bool cdz_chain_continues(const cdz_chain *chain)
 }
 
 /* --- the next call ------------------------------------------------------------------------------------------------ */
-
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the next call");
-}
 
 /* The ids to append, one row for each of the result's. */
 static cdz_status read_append(cdz_entry_request *req, const cdz_result *last, const cdz_json *call,
@@ -117,7 +112,7 @@ static cdz_status join_row(cdz_entry_request *req, const cdz_result *last, uint3
     const uint32_t len = before->len + rows->lens[r];
     int32_t *ids = cdz_arena_array(&req->chain.arena, len, sizeof *ids);
     rows->masks[r] = cdz_arena_array(&req->chain.arena, len, 1);
-    if (!ids || !rows->masks[r]) return no_memory(err);
+    if (!ids || !rows->masks[r]) return cdz_err_memory(err, "the next call");
     memcpy(ids, before->ids, before->len * sizeof *ids);
     if (rows->lens[r]) memcpy(ids + before->len, rows->ids[r], rows->lens[r] * sizeof *ids);
     memset(rows->masks[r], 1, len);
@@ -132,7 +127,7 @@ static cdz_status continue_rows(cdz_entry_request *req, const cdz_result *last,
 {
     CDZ_TRY(read_append(req, last, call, rows, err));
     rows->masks = cdz_arena_array(&req->chain.arena, rows->n, sizeof *rows->masks);
-    if (!rows->masks) return no_memory(err);
+    if (!rows->masks) return cdz_err_memory(err, "the next call");
     for (uint32_t r = 0; r < rows->n; r++) CDZ_TRY(join_row(req, last, r, rows, err));
     return CDZ_OK;
 }
@@ -186,7 +181,7 @@ static cdz_status same_assistant(cdz_entry_request *req, const cdz_result *last,
     const cdz_json *own = cdz_json_get(given, config);
     cdz_json *values =
         without(arena, cdz_json_is(own, CDZ_JSON_OBJECT) ? own : NULL, left ? tokens : "");
-    if (!assistant || !values) return no_memory(err);
+    if (!assistant || !values) return cdz_err_memory(err, "the next call");
     if (left) put_member(values, tokens, left);
     put_member(assistant, config, values);
     put_member(out, "assistant", assistant);
@@ -200,7 +195,7 @@ static cdz_status call_document(cdz_entry_request *req, const cdz_result *last,
     const cdz_json *record = cdz_json_get(&req->chain.document, "record");
     cdz_json_member *members =
         cdz_arena_array(&req->chain.arena, (size_t)call->len + 2, sizeof *members);
-    if (!members) return no_memory(err);
+    if (!members) return cdz_err_memory(err, "the next call");
     *out = (cdz_json){.type = CDZ_JSON_OBJECT};
     out->members = members;
     for (uint32_t i = 0; i < call->len; i++)

@@ -7,11 +7,6 @@
 #include "base/write.h"
 #include "config/config_file.h"
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "generation config: out of memory");
-}
-
 /* --- reading -------------------------------------------------------------------------------------------------- */
 
 static bool room_for_one(cdz_config *config)
@@ -42,7 +37,7 @@ static cdz_status put(cdz_config *config, const char *name, const cdz_json *valu
         return CDZ_OK;
     }
     if (i == config->n) {
-        if (!room_for_one(config)) return no_memory(err);
+        if (!room_for_one(config)) return cdz_err_memory(err, "the generation config");
         config->members[config->n++] =
             (cdz_json_member){.key = name, .key_len = (uint32_t)strlen(name)};
     }
@@ -61,7 +56,7 @@ static cdz_status read_part(cdz_config *config, const char *folder, const char *
 {
     struct stat st;
     const char *path = cdz_arena_printf(&config->arena, "%s/%s", folder, file);
-    if (!path) return no_memory(err);
+    if (!path) return cdz_err_memory(err, "the generation config");
     *there = stat(path, &st) == 0;
     if (!*there) return CDZ_OK;
     if (!config->path) config->path = path;
@@ -101,7 +96,7 @@ static cdz_status read_path(cdz_config *config, const char *path, cdz_error *err
         CDZ_TRY(read_folder(config, path, &object, err));
     } else {
         config->path = cdz_arena_strdup(&config->arena, path);
-        if (!config->path) return no_memory(err);
+        if (!config->path) return cdz_err_memory(err, "the generation config");
         CDZ_TRY(cdz_json_read_file(path, 0, NULL, &config->arena, &object, err));
     }
     return take_members(config, &object, path, err);
@@ -109,12 +104,13 @@ static cdz_status read_path(cdz_config *config, const char *path, cdz_error *err
 
 static cdz_status read_model(cdz_config *config, const char *path, cdz_error *err)
 {
+    const cdz_json_limits python = {.infinity = true};
     cdz_json model, object;
     if (is_folder(path)) path = cdz_arena_printf(&config->arena, "%s/config.json", path);
     config->path = path ? cdz_arena_strdup(&config->arena, path) : NULL;
-    if (!config->path) return no_memory(err);
+    if (!config->path) return cdz_err_memory(err, "the generation config");
     config->derived = true;
-    CDZ_TRY(cdz_json_read_file(config->path, 0, NULL, &config->arena, &model, err));
+    CDZ_TRY(cdz_json_read_file(config->path, 0, &python, &config->arena, &model, err));
     if (model.type != CDZ_JSON_OBJECT)
         return cdz_err(err, CDZ_E_INPUT, "%s: holds %s, expected an object", config->path,
                        cdz_json_type_name(&model));
@@ -126,7 +122,7 @@ static cdz_status open_by(cdz_status (*read)(cdz_config *, const char *, cdz_err
                           const char *path, cdz_config **out, cdz_error *err)
 {
     cdz_config *config = calloc(1, sizeof *config);
-    if (!config) return no_memory(err);
+    if (!config) return cdz_err_memory(err, "the generation config");
     const cdz_status status = path ? read(config, path, err) : CDZ_OK;
     if (status != CDZ_OK) {
         cdz_config_free(config);
@@ -180,7 +176,7 @@ static cdz_status update(cdz_config *config, const cdz_json *object, bool defaul
                          cdz_buf *unused, cdz_error *err)
 {
     bool *taken = cdz_arena_array(&config->arena, object->len + (size_t)1, sizeof *taken);
-    if (!taken) return no_memory(err);
+    if (!taken) return cdz_err_memory(err, "the generation config");
     for (uint32_t i = 0; i < object->len; i++)
         taken[i] = takes(config, &object->members[i], defaults_only);
     cdz_buf_putc(unused, '{');
@@ -198,7 +194,8 @@ static cdz_status update(cdz_config *config, const cdz_json *object, bool defaul
         comma = ", ";
     }
     cdz_buf_putc(unused, '}');
-    return unused->failed ? no_memory(err) : cdz_config_validate(config, false, NULL, err);
+    return unused->failed ? cdz_err_memory(err, "the generation config")
+                          : cdz_config_validate(config, false, NULL, err);
 }
 
 cdz_status cdz_config_update(cdz_config *config, const char *json, bool defaults_only,
@@ -207,13 +204,13 @@ cdz_status cdz_config_update(cdz_config *config, const char *json, bool defaults
     cdz_json object;
     cdz_buf rest = {0};
     const char *text = cdz_arena_strdup(&config->arena, json);
-    if (!text) return no_memory(err);
+    if (!text) return cdz_err_memory(err, "the generation config");
     CDZ_TRY(cdz_json_parse(text, strlen(text), "update", NULL, &config->arena, &object, err));
     if (object.type != CDZ_JSON_OBJECT)
         return cdz_err(err, CDZ_E_INPUT, "update: holds %s, expected an object",
                        cdz_json_type_name(&object));
     cdz_json_member *before = cdz_arena_array(&config->arena, config->n + (size_t)1, sizeof *before);
-    if (!before) return no_memory(err);
+    if (!before) return cdz_err_memory(err, "the generation config");
     const uint32_t n = config->n;
     if (n) memcpy(before, config->members, n * sizeof *before);
     const cdz_status status = update(config, &object, defaults_only, &rest, err);
@@ -297,7 +294,8 @@ cdz_status cdz_config_validate(const cdz_config *config, bool strict, char **rep
         if (strict && res.n_minor)
             status = cdz_err(err, CDZ_E_USAGE, "%s: set, but would do nothing", names.data);
     }
-    if (status == CDZ_OK && (out.failed || names.failed)) status = no_memory(err);
+    if (status == CDZ_OK && (out.failed || names.failed))
+        status = cdz_err_memory(err, "the generation config");
     cdz_buf_free(&names);
     cdz_arena_free(&arena);
     if (status == CDZ_OK && report)
@@ -344,7 +342,7 @@ cdz_status cdz_config_json(const cdz_config *config, bool all, char **json, cdz_
     if (status == CDZ_OK && all) write_all(&res, &out);
     if (status == CDZ_OK && !all) write_set(config, &out);
     cdz_arena_free(&arena);
-    if (status == CDZ_OK && out.failed) status = no_memory(err);
+    if (status == CDZ_OK && out.failed) status = cdz_err_memory(err, "the generation config");
     if (status == CDZ_OK)
         *json = out.data;
     else

@@ -40,7 +40,7 @@ static cdz_status detect(const cdz_model *model, const cdz_detect_options *o, co
     cdz_detection_order(&watermark, o->z_threshold != 0 ? o->z_threshold : 3.0, o->detector,
                         &model->generation, &order);
     cdz_status status =
-        order.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark")
+        order.failed ? cdz_err_memory(err, "the watermark")
                      : cdz_json_parse(order.data, order.len, "detect", NULL, arena, &read, err);
     if (status == CDZ_OK) status = cdz_detection_read(&read, arena, &in, err);
     if (status == CDZ_OK) status = cdz_detection_write_json(&in, out, err);

@@ -22,6 +22,7 @@ struct cdz_entry_request {
     char *name;         /* the caller's own id, or NULL */
     bool engine_knows;  /* engine_id is valid */
     bool cancel_wanted; /* cancelled before the engine gave its id */
+    bool paused;        /* from each of its calls' beginning on */
     bool done, waited;
     cdz_result *result; /* of the first call; once done, whole */
     cdz_run_model *model;
@@ -60,6 +61,19 @@ struct cdz_entry_request {
     uint32_t n_others;
     cdz_chain chain;
 };
+
+/* A model that [models] of pipelines name, in the runtime's list; under its lock. */
+typedef struct cdz_named_model {
+    struct cdz_named_model *next;
+    cdz_model *model; /* NULL: it is being opened, or could not be */
+    cdz_error why;    /* it could not be */
+    uint32_t holders; /* editions, and those that wait for it */
+    char folder[];
+} cdz_named_model;
+
+/* named_models.c: the request has the models that [models] of its pipeline names too, but for names that it has already. Opens
+ * those that nobody has opened yet. */
+cdz_status cdz_entry_add_named(cdz_entry_request *req, cdz_edition *edition, cdz_error *err);
 
 /* What became of a request that is done. */
 cdz_request_state cdz_entry_state(const cdz_entry_request *req);

@@ -1,4 +1,5 @@
-/* outputs.c - the tensors of a result: scores, logits, attentions and hidden states of each step, kind by kind.
+/* outputs.c - the tensors of a result: scores, logits, attentions and hidden states of each step, and what
+ * caches held at the end, row by row; kind by kind.
  *
  * Owns nothing: it says which there are, by transformers' names, and where they lie in the outcome. */
 #include <inttypes.h>
@@ -6,7 +7,18 @@
 
 #include "api/api.h"
 
-enum { LOGITS, SCORES, ATTENTIONS, HIDDEN, CROSS, ENCODER_ATTENTIONS, ENCODER_HIDDEN };
+enum {
+    LOGITS,
+    SCORES,
+    ATTENTIONS,
+    HIDDEN,
+    CROSS,
+    KEYS,
+    VALUES,
+    POSITIONS,
+    ENCODER_ATTENTIONS,
+    ENCODER_HIDDEN
+};
 
 static const cdz_arch *arch_of(const cdz_result *result)
 {
@@ -30,6 +42,9 @@ uint32_t cdz_result_output_kinds(const cdz_result *result,
         {first->attentions, {enc ? "decoder_attentions" : "attentions", ATTENTIONS, S, L}},
         {first->hidden, {enc ? "decoder_hidden_states" : "hidden_states", HIDDEN, S, L + 1}},
         {first->cross, {"cross_attentions", CROSS, S, L}},
+        {o->kv, {"keys", KEYS, o->n_rows_kv, L}},
+        {o->kv, {"values", VALUES, o->n_rows_kv, L}},
+        {o->kv, {"kv_positions", POSITIONS, o->n_rows_kv, L}},
         {o->encoder_attentions, {"encoder_attentions", ENCODER_ATTENTIONS, 0, E}},
         {o->encoder_hidden, {"encoder_hidden_states", ENCODER_HIDDEN, 0, E + 1}},
     };
@@ -44,13 +59,30 @@ static const float *of_layer(float *const *layers, uint32_t layer)
     return layers ? layers[layer] : NULL;
 }
 
+/* Of a row: (kv heads, entries, head_dim), or without the last. */
+static cdz_output of_cache(const cdz_outcome *o, const cdz_arch *a, const cdz_output_kind *kind,
+                           uint32_t row, uint32_t layer)
+{
+    const cdz_outcome_kv *kv = &o->kv[row];
+    const uint64_t G = a->n_kv_heads, n = kv->n ? kv->n[layer] : 0;
+    if (!kv->n) return (cdz_output){.name = ""};
+    if (kind->id == POSITIONS) return (cdz_output){"", 2, {G, n}, kv->positions[layer]};
+    float *const *of = kind->id == KEYS ? kv->keys : kv->values;
+    return (cdz_output){"", 3, {G, n, a->head_dim}, of[layer]};
+}
+
+static bool is_of_cache(const cdz_output_kind *kind)
+{
+    return kind->id == KEYS || kind->id == VALUES || kind->id == POSITIONS;
+}
+
 void cdz_result_output(const cdz_result *result, const cdz_output_kind *kind, uint32_t s,
                        uint32_t layer, cdz_output *out)
 {
     const cdz_outcome *o = result->outcome;
     const cdz_arch *a = arch_of(result), *enc = a->encoder;
     static const cdz_recorded_step none = {0};
-    const cdz_recorded_step *step = kind->n_steps ? &o->steps[s] : &none;
+    const cdz_recorded_step *step = kind->n_steps && !is_of_cache(kind) ? &o->steps[s] : &none;
     const uint64_t R = o->n_step_rows, Q = step->n_queries, H = a->n_heads;
     const uint64_t P = o->n_sources, T = o->source_len;
     switch (kind->id) {
@@ -63,6 +95,9 @@ void cdz_result_output(const cdz_result *result, const cdz_output_kind *kind, ui
     case HIDDEN:
         *out = (cdz_output){"", 3, {R, Q, a->hidden}, of_layer(step->hidden, layer)};
         break;
+    case KEYS:
+    case VALUES:
+    case POSITIONS: *out = of_cache(o, a, kind, s, layer); break;
     case ENCODER_ATTENTIONS:
         *out = (cdz_output){"", 4, {P, enc->n_heads, T, T}, of_layer(o->encoder_attentions, layer)};
         break;

@@ -352,6 +352,7 @@ static cdz_status go_on(cdz_entry_request *req, const cdz_prepared *call, cdz_er
     CDZ_TRY(begin(req, call, &engine_id, err));
     cdz_mutex_lock(&rt->lock);
     req->engine_id = engine_id;
+    if (req->paused) cdz_engine_pause(rt->engine, engine_id, true, NULL);
     const bool cancel = req->cancel_wanted;
     cdz_mutex_unlock(&rt->lock);
     if (cancel) cdz_engine_cancel(rt->engine, engine_id, NULL);
@@ -392,7 +393,7 @@ static void on_done(void *user, cdz_outcome *outcome)
     }
     if (req->on_event || req->poll) flush_streams(req);
     if (req->lost && outcome->error.code == CDZ_OK)
-        cdz_err(&outcome->error, CDZ_E_NOMEM, "out of memory for the text of events");
+        cdz_err_memory(&outcome->error, "the text of events");
     const bool good = outcome->error.code == CDZ_OK;
     cdz_result *last = cdz_result_create(outcome, req->model, &req->call, &req->record);
     if (!cdz_result_add_call(&req->result, last)) {
@@ -418,18 +419,31 @@ static cdz_status make_streams(cdz_entry_request *req, const cdz_job *job, cdz_e
     req->told_prompt = false;
     if (!tok) return CDZ_OK;
     req->streams = calloc(job->n_rows, sizeof *req->streams);
-    if (!req->streams) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    if (!req->streams) return cdz_err_memory(err, "the request");
     for (uint32_t r = 0; r < job->n_rows; r++) {
         req->streams[r].tok = tok;
         req->streams[r].skip_special = !(req->stream & CDZ_STREAM_SPECIAL);
     }
     if (!(req->stream & CDZ_STREAM_WORDS)) return CDZ_OK;
     req->words = calloc(job->n_rows, sizeof *req->words);
-    return req->words ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    return req->words ? CDZ_OK : cdz_err_memory(err, "the request");
 }
 
-static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry_request *req,
-                          cdz_prepared *out, cdz_error *err)
+/* A document's own pipeline, where the program gives none. */
+static cdz_status take_pipeline(const cdz_request *request, const cdz_json *document,
+                                cdz_entry_request *req, cdz_error *err)
+{
+    cdz_pipeline *own;
+    const cdz_json *written = cdz_json_get(document, "pipeline");
+    if (request->pipeline || !cdz_json_is(written, CDZ_JSON_OBJECT)) return CDZ_OK;
+    CDZ_TRY(cdz_pipeline_of_object(req->runtime, written, &own, err));
+    cdz_pipeline_release(req->pipeline);
+    req->pipeline = own;
+    return CDZ_OK;
+}
+
+static cdz_status prepare(const cdz_request *request, cdz_entry_request *req, cdz_prepared *out,
+                          cdz_error *err)
 {
     cdz_arena arena = {0};
     cdz_json document;
@@ -437,12 +451,13 @@ static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry
     if (request->json)
         status = cdz_json_parse(request->json, strlen(request->json), "request", NULL, &arena,
                                 &document, err);
+    if (status == CDZ_OK && request->json) status = take_pipeline(request, &document, req, err);
     if (status == CDZ_OK && request->json) status = cdz_chain_read(req, request, &document, err);
     cdz_prepare_input in = {
         .model = request->model->run,
         .assistant = request->assistant ? request->assistant->run : NULL,
         .assistant_generation = request->assistant ? &request->assistant->generation : NULL,
-        .pipeline = request->pipeline ? request->pipeline : rt->hf,
+        .pipeline = req->pipeline,
         .chat = &request->model->chat,
         .model_generation = &request->model->generation,
         .document = request->json ? &document : NULL,
@@ -612,7 +627,7 @@ static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, uint6
     cdz_job *job = call->job;
     cdz_status status = make_streams(req, job, err);
     if (status == CDZ_OK && (!tell_trace(req, job) || !tell_others(req, job)))
-        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+        status = cdz_err_memory(err, "the request");
     if (status != CDZ_OK) {
         cdz_job_free(job);
         return status;
@@ -691,10 +706,14 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
     CDZ_TRY(check_priority(rt, request, err));
     CDZ_TRY(check_others(request, err));
     cdz_entry_request *req = new_request(rt, request);
-    if (!req) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    if (!req) return cdz_err_memory(err, "the request");
     cdz_prepared call;
     uint64_t own_id = 0, engine_id;
-    cdz_status status = prepare(rt, request, req, &call, err);
+    cdz_status status = prepare(request, req, &call, err);
+    if (status == CDZ_OK) {
+        status = cdz_entry_add_named(req, call.job->plan->edition, err);
+        if (status != CDZ_OK) cdz_job_free(call.job);
+    }
     if (status == CDZ_OK) {
         status = enlist(rt, req, &own_id, err);
         if (status != CDZ_OK) cdz_job_free(call.job);
@@ -704,17 +723,21 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
         return status;
     }
     status = begin(req, &call, &engine_id, err);
+    cdz_entry_request *failed =
+        NULL; /* may be the last that holds its pipeline: freed without the lock */
     cdz_mutex_lock(&rt->lock);
     bool cancel = false;
     if (status != CDZ_OK) {
-        free_request(take_request(rt, own_id));
+        failed = take_request(rt, own_id);
         pthread_cond_broadcast(&rt->changed);              /* somebody may join */
     } else if ((req = find_request(rt, own_id)) != NULL) { /* else it is done and already taken */
         req->engine_id = engine_id;
         req->engine_knows = true;
         cancel = req->cancel_wanted;
+        if (req->paused) cdz_engine_pause(rt->engine, engine_id, true, NULL);
     }
     cdz_mutex_unlock(&rt->lock);
+    free_request(failed);
     if (cancel) cdz_engine_cancel(rt->engine, engine_id, NULL);
     if (status == CDZ_OK) *id = own_id;
     return status;
@@ -785,9 +808,13 @@ void cdz_get_stats(cdz_runtime *rt, cdz_stats *out)
     const uint32_t open = count_open(rt);
     cdz_mutex_unlock(&rt->lock);
     const uint32_t waiting = cdz_engine_n_waiting(rt->engine);
+    const cdz_engine_line line = cdz_engine_see_line(rt->engine);
     all.size = out->size;
     all.n_pending = waiting < open ? waiting : open;
     all.n_running = open - all.n_pending;
+    all.n_waiting = line.n < all.n_pending ? line.n : all.n_pending;
+    all.n_waiting_rows = line.rows;
+    all.n_waiting_tokens = line.prompt_tokens;
     all.n_passes = engine.passes;
     all.n_pass_rows = engine.pass_rows;
     all.kv_blocks_used = engine.kv_blocks_used;
@@ -798,6 +825,7 @@ void cdz_get_stats(cdz_runtime *rt, cdz_stats *out)
     all.kv_blocks_cached = engine.kv_blocks_cached;
     all.kv_blocks_evicted = engine.kv_blocks_evicted;
     all.n_preemptions = engine.preemptions;
+    all.n_paused = engine.n_paused < all.n_running ? engine.n_paused : all.n_running;
     all.kv_bytes_held = engine.kv_bytes_held;
     all.kv_bytes_limit = engine.kv_bytes_limit;
     all.n_drafted = engine.drafted;
@@ -865,7 +893,7 @@ static cdz_status take_result(cdz_entry_request *req, cdz_result **out, cdz_erro
     cdz_result *result = req->result;
     req->result = NULL;
     free_request(req);
-    if (!result) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the result");
+    if (!result) return cdz_err_memory(err, "the result");
     *out = result;
     const cdz_error *why = &result->error;
     return why->code == CDZ_OK ? CDZ_OK : cdz_err(err, why->code, "%s", why->text);
@@ -945,6 +973,11 @@ cdz_status cdz_wait(cdz_runtime *rt, uint64_t id, cdz_result **out, cdz_error *e
     return status;
 }
 
+static cdz_status no_running(uint64_t id, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOT_FOUND, "no running request %llu", (unsigned long long)id);
+}
+
 cdz_status cdz_cancel(cdz_runtime *rt, uint64_t id, cdz_error *err)
 {
     cdz_mutex_lock(&rt->lock);
@@ -953,10 +986,31 @@ cdz_status cdz_cancel(cdz_runtime *rt, uint64_t id, cdz_error *err)
     uint64_t engine_id = now ? req->engine_id : 0;
     if (known) req->cancel_wanted = true;
     cdz_mutex_unlock(&rt->lock);
-    if (!known)
-        return cdz_err(err, CDZ_E_NOT_FOUND, "no running request %llu", (unsigned long long)id);
+    if (!known) return no_running(id, err);
     if (now) cdz_engine_cancel(rt->engine, engine_id, NULL); /* it may have ended meanwhile: fine */
     return CDZ_OK;
+}
+
+/* Under the lock, so that the engine hears of pauses and their ends in their order. */
+static cdz_status set_paused(cdz_runtime *rt, uint64_t id, bool paused, cdz_error *err)
+{
+    cdz_mutex_lock(&rt->lock);
+    cdz_entry_request *req = find_request(rt, id);
+    const bool known = req && !req->done;
+    if (known) req->paused = paused;
+    if (known && req->engine_knows) cdz_engine_pause(rt->engine, req->engine_id, paused, NULL);
+    cdz_mutex_unlock(&rt->lock);
+    return known ? CDZ_OK : no_running(id, err);
+}
+
+cdz_status cdz_pause(cdz_runtime *rt, uint64_t id, cdz_error *err)
+{
+    return set_paused(rt, id, true, err);
+}
+
+cdz_status cdz_resume(cdz_runtime *rt, uint64_t id, cdz_error *err)
+{
+    return set_paused(rt, id, false, err);
 }
 
 cdz_status cdz_evict(cdz_runtime *rt, uint64_t id, cdz_error *err)

@@ -121,7 +121,7 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     result->keep_top = job->keep_top;
     result->seed = job->seed;
     result->healed = call->healed;
-    result->logprobs = job->plan && job->plan->generation.output_logprobs;
+    result->logprobs = job->plan && job->plan->generation.output.logprobs;
     result->error = outcome->error;
     if (call->detect) result->detect = strdup(call->detect);
     if ((call->detect && !result->detect) || !decode_texts(result) || !copy_warnings(result, call)) {

@@ -519,7 +519,7 @@ static cdz_status look_for_watermark(const cdz_result *result, cdz_arena *arena,
     cdz_detection_input in = {
         .rows = rows, .lens = lens, .n_rows = o->n_rows, .n_vocab = o->n_vocab};
     cdz_json order;
-    if (!rows || !lens) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark");
+    if (!rows || !lens) return cdz_err_memory(err, "the watermark");
     CDZ_TRY(
         cdz_json_parse(result->detect, strlen(result->detect), "detect", NULL, arena, &order, err));
     CDZ_TRY(cdz_detection_read(&order, arena, &in, err));

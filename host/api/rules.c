@@ -69,7 +69,7 @@ cdz_status cdz_rules_open(cdz_runtime *runtime, cdz_pipeline *pipeline,
     cdz_rules_options given = {0};
     memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     cdz_rules *rules = calloc(1, sizeof *rules);
-    if (!rules) return cdz_err(err, CDZ_E_NOMEM, "out of memory for processors");
+    if (!rules) return cdz_err_memory(err, "processors");
     rules->runtime = runtime;
     rules->model = given.model;
     if (rules->model) cdz_model_retain(rules->model);
@@ -84,7 +84,7 @@ cdz_status cdz_rules_open(cdz_runtime *runtime, cdz_pipeline *pipeline,
 static cdz_status ask(rules_call *call)
 {
     cdz_stop *stops = calloc(call->rows.n ? call->rows.n : 1, sizeof *stops);
-    if (!stops) return cdz_err(call->err, CDZ_E_NOMEM, "out of memory for stop rules");
+    if (!stops) return cdz_err_memory(call->err, "stop rules");
     const cdz_status status = cdz_stage_lent_test(call->rules->lent, &call->rows, stops, call->err);
     for (uint32_t r = 0; status == CDZ_OK && r < call->rows.n; r++)
         call->done[r] = stops[r].reason != CDZ_GO_ON;

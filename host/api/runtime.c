@@ -123,7 +123,7 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     }
     cdz_runtime *rt = calloc(1, sizeof *rt);
-    if (!rt) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the runtime");
+    if (!rt) return cdz_err_memory(err, "the runtime");
     cdz_mutex_init(&rt->lock);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
@@ -139,6 +139,7 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
     if (status == CDZ_OK) status = cdz_scheduling_open(rt, &given, err);
     if (status == CDZ_OK) status = open_engine(&given, rt, err);
     if (status == CDZ_OK) status = cdz_pipeline_create(rt->registry, "", 0, "hf", &rt->hf, err);
+    cdz_pipeline_cache_open(&rt->written, CDZ_PIPELINE_CACHE_BYTES, NULL, NULL);
     if (status != CDZ_OK) {
         cdz_close(rt);
         return status;
@@ -152,10 +153,12 @@ void cdz_close(cdz_runtime *rt)
     if (!rt) return;
     cdz_engine_free(rt->engine); /* every request ends here, on_done included */
     cdz_entry_free_all(rt);
+    cdz_pipeline_cache_close(&rt->written);
     if (rt->hf) cdz_pipeline_release(rt->hf);
     cdz_scheduling_close(&rt->scheduling);
     cdz_registry_free(rt->registry);
     cdz_own_free(rt->own);
+    cdz_runtime_free_control(rt);
     pthread_cond_destroy(&rt->changed);
     cdz_mutex_destroy(&rt->lock);
     if (rt->guards_files) cdz_guard_end();
@@ -235,7 +238,7 @@ cdz_status cdz_model_of_weights(cdz_runtime *runtime, const char *folder, bool t
 {
     cdz_tokenizer *tokenizer = NULL;
     cdz_model *model = new_model(runtime, folder);
-    cdz_status status = model ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    cdz_status status = model ? CDZ_OK : cdz_err_memory(err, "the model");
     if (status == CDZ_OK)
         status = cdz_generation_of_model(cdz_weights_generation_config(weights),
                                          cdz_weights_config(weights), &model->arena,
@@ -262,10 +265,16 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
     cdz_weights *weights;
     if (options)
         memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
-    const cdz_status status = open_weights(runtime->engine, folder, &given, &weights, err);
-    if (status == CDZ_OK)
-        return cdz_model_of_weights(runtime, folder, !given.no_tokenizer, weights, out, err);
-    cdz_weights_close(weights);
+    cdz_status status = open_weights(runtime->engine, folder, &given, &weights, err);
+    if (status != CDZ_OK) {
+        cdz_weights_close(weights);
+        return status;
+    }
+    CDZ_TRY(cdz_model_of_weights(runtime, folder, !given.no_tokenizer, weights, out, err));
+    status = cdz_model_take_control(*out, &given, err);
+    if (status == CDZ_OK) return CDZ_OK;
+    cdz_model_close(*out);
+    *out = NULL;
     return status;
 }
 
@@ -347,8 +356,7 @@ cdz_status cdz_tokenize(const cdz_model *model, const char *text, size_t len, bo
 /* The text that was made, to the caller; or nothing. */
 static cdz_status give_text(cdz_buf *buf, cdz_status status, char **text, cdz_error *err)
 {
-    if (status == CDZ_OK && buf->failed)
-        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
+    if (status == CDZ_OK && buf->failed) status = cdz_err_memory(err, "the text");
     if (status == CDZ_OK)
         *text = buf->data;
     else
@@ -413,7 +421,9 @@ static cdz_status with_model_keys(cdz_runtime *runtime, cdz_status status, cdz_p
         if (!setting->section || strcmp(setting->section, "model") != 0) continue;
         const char *text = cdz_pipeline_host_setting(*pipeline, setting, &at);
         if (!text) continue;
-        status = wish(runtime->engine, setting, text, err);
+        status = setting->home == CDZ_HOME_MODEL
+                     ? cdz_runtime_wish_control(runtime, setting, text, &at, err)
+                     : wish(runtime->engine, setting, text, err);
         if (status == CDZ_OK) continue;
         if (err)
             cdz_err_prefix(err, "%s:%u: [%s]", at.file, at.line,

@@ -15,7 +15,7 @@ struct cdz_generator {
 cdz_status cdz_generator_open(uint64_t seed, cdz_generator **out, cdz_error *err)
 {
     cdz_generator *generator = malloc(sizeof *generator);
-    if (!generator) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a generator");
+    if (!generator) return cdz_err_memory(err, "a generator");
     cdz_torch_seed(&generator->rng, seed);
     *out = generator;
     return CDZ_OK;

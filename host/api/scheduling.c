@@ -18,7 +18,7 @@ static cdz_status set_one(cdz_scheduling *s, const cdz_param_table *table, const
     if (!equals || equals == text)
         return cdz_err(err, CDZ_E_USAGE, "scheduler %s: '%.60s': expected NAME=VALUE", id, text);
     const char *name = cdz_arena_strndup(&s->arena, text, (size_t)(equals - text));
-    if (!name) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the scheduler");
+    if (!name) return cdz_err_memory(err, "the scheduler");
     const cdz_param *param = cdz_param_find(table, name);
     cdz_param_suggest(table, name, near, sizeof near);
     if (!param)
@@ -36,7 +36,7 @@ static cdz_status set_params(cdz_scheduling *s, const cdz_options *options, cdz_
     const cdz_param_table table = cdz_params_of(s->plugin.base);
     void *params = cdz_arena_alloc(&s->arena, table.params_size);
     cdz_error why = {0};
-    if (!params) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the scheduler");
+    if (!params) return cdz_err_memory(err, "the scheduler");
     cdz_params_defaults(&table, params);
     s->params = params;
     for (uint32_t i = 0; i < options->n_scheduler_params; i++)

@@ -61,7 +61,7 @@ cdz_status cdz_result_tensors(const cdz_result *result, cdz_result_tensor **tens
     list_all(result, &l);
     const size_t bytes = l.n * sizeof *l.at;
     char *block = malloc(bytes + l.name_bytes + 1);
-    if (!block) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a list of tensors");
+    if (!block) return cdz_err_memory(err, "a list of tensors");
     l.at = (cdz_result_tensor *)(void *)block;
     l.names = block + bytes;
     list_all(result, &l);

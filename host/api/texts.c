@@ -41,7 +41,7 @@ cdz_status cdz_token_text(const cdz_model *model, int32_t id, char **text, size_
     }
     if (out.failed) {
         cdz_buf_free(&out);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a token's text");
+        return cdz_err_memory(err, "a token's text");
     }
     *text = out.data;
     *len = out.len;
@@ -63,7 +63,7 @@ cdz_status cdz_token_bytes(const cdz_model *model, int32_t id, void **bytes, siz
         return CDZ_OK;
     }
     cdz_buf_free(&out);
-    return any ? cdz_err(err, CDZ_E_NOMEM, "out of memory for a token's bytes") : CDZ_OK;
+    return any ? cdz_err_memory(err, "a token's bytes") : CDZ_OK;
 }
 
 static void put_name(cdz_buf *out, const char *name, const char *text, int32_t id)

@@ -148,9 +148,8 @@ cdz_status cdz_score_result(cdz_runtime *runtime, cdz_model *model, const cdz_sc
         return cdz_err(err, CDZ_E_USAGE, "the model's encoder needs a source text");
     write_document(&json, text, pair);
     const cdz_request request = {.size = sizeof request, .model = model, .json = json.data};
-    const cdz_status status = json.failed
-                                  ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the request")
-                                  : cdz_generate(runtime, &request, out, err);
+    const cdz_status status = json.failed ? cdz_err_memory(err, "the request")
+                                          : cdz_generate(runtime, &request, out, err);
     cdz_buf_free(&json);
     return status;
 }

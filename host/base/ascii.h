@@ -19,4 +19,11 @@ static inline bool cdz_ends_with(const char *text, const char *ending)
     return len >= n && strcmp(text + len - n, ending) == 0;
 }
 
+/* words: with NULL at the end. */
+static inline bool cdz_is_one_of(const char *text, const char *const *words)
+{
+    while (*words && strcmp(text, *words) != 0) words++;
+    return *words != NULL;
+}
+
 #endif

@@ -1,3 +1,4 @@
+/* clock.c - two of the system's clocks in seconds; see clock.h. */
 #include "base/clock.h"
 
 #include <time.h>

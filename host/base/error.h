@@ -13,6 +13,15 @@ static inline cdz_status cdz_err_code(cdz_status code)
     return code;
 }
 void cdz_err_write(cdz_error *err, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
+/* Memory was refused: for something ("the request"), or while a file or a named thing was read or made. */
+static inline cdz_status cdz_err_memory(cdz_error *err, const char *what)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory for %s", what);
+}
+static inline cdz_status cdz_err_memory_in(cdz_error *err, const char *name)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+}
 
 /* Puts "prefix: " before the sentence that is already there; returns err's code. */
 cdz_status cdz_err_prefix(cdz_error *err, const char *fmt, ...) CDZ_PRINTF(2, 3);

@@ -94,7 +94,7 @@ cdz_status cdz_file_map(const char *path, cdz_file *out, cdz_error *err)
     out->mtime_s = info.st_mtim.tv_sec;
     out->mtime_ns = info.st_mtim.tv_nsec;
     out->path = strdup(path);
-    if (!out->path) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!out->path) st = cdz_err_memory_in(err, path);
     if (st == CDZ_OK) st = map_whole(out, err);
     if (st != CDZ_OK) cdz_file_unmap(out);
     return st;
@@ -172,7 +172,7 @@ static cdz_status read_growing(int fd, const char *path, size_t expected, size_t
         size_t got = 0;
         cdz_status st = CDZ_OK;
         if (!grown)
-            st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+            st = cdz_err_memory_in(err, path);
         else
             data = grown;
         if (st == CDZ_OK) st = read_fully(fd, path, data + *len, cap - *len, -1, &got, err);

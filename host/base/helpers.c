@@ -54,7 +54,7 @@ static void *help(void *arg)
 cdz_status cdz_helpers_create(void (*done)(void *of), void *of, cdz_helpers **out, cdz_error *err)
 {
     cdz_helpers *h = calloc(1, sizeof *h);
-    if (!h) return cdz_err(err, CDZ_E_NOMEM, "out of memory for helper threads");
+    if (!h) return cdz_err_memory(err, "helper threads");
     cdz_mutex_init(&h->lock);
     pthread_cond_init(&h->given, NULL);
     h->end = &h->first;

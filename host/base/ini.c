@@ -26,11 +26,6 @@ static cdz_status at(scan *s, size_t column, const char *what, const char *name)
                    name ? name : "");
 }
 
-static cdz_status no_memory(scan *s)
-{
-    return cdz_err(s->err, CDZ_E_NOMEM, "%s: out of memory", s->name);
-}
-
 static bool blank(char c)
 {
     return c == ' ' || c == '\t';
@@ -69,7 +64,7 @@ static cdz_status scan_section(scan *s, const char *text, size_t len)
         return at(s, n + 2, "only a comment may follow the section", NULL);
 
     char *name = cdz_arena_strndup(s->arena, text + 1, n);
-    if (!name) return no_memory(s);
+    if (!name) return cdz_err_memory_in(s->err, s->name);
     for (uint32_t i = 0; i < out->n_sections; i++)
         if (strcmp(out->sections[i].name, name) == 0)
             return cdz_err(s->err, CDZ_E_INPUT, "%s:%u:1: [%s] was begun on line %u already",
@@ -112,7 +107,7 @@ static cdz_status scan_setting(scan *s, const char *text, size_t len)
     while (start < len && blank(text[start])) start++;
     size_t end = content_end(text, start, len);
     char *name = cdz_arena_strndup(s->arena, text, n);
-    if (!name) return no_memory(s);
+    if (!name) return cdz_err_memory_in(s->err, s->name);
     if (!s->section) return at(s, 0, "a setting before the first [section]: ", name);
     if (end == start)
         return cdz_err(s->err, CDZ_E_INPUT,
@@ -183,7 +178,7 @@ static int hear(void *user, const char *section, const char *name, const char *v
 static cdz_status parse(scan *s, const char *text)
 {
     int bad_line = ini_parse_string(text, hear, s);
-    if (s->starved) return no_memory(s);
+    if (s->starved) return cdz_err_memory_in(s->err, s->name);
     if (bad_line == 0 && s->heard == s->out->n_settings) return CDZ_OK;
     return cdz_err(s->err, CDZ_E_INTERNAL, "%s:%d: cannot be read", s->name,
                    bad_line > 0 ? bad_line : 1);
@@ -197,7 +192,7 @@ static cdz_status allocate(scan *s, size_t len)
     const size_t sections = most < MAX_SECTIONS ? most : MAX_SECTIONS;
     s->out->settings = cdz_arena_array(s->arena, settings, sizeof *s->out->settings);
     s->out->sections = cdz_arena_array(s->arena, sections, sizeof *s->out->sections);
-    return s->out->settings && s->out->sections ? CDZ_OK : no_memory(s);
+    return s->out->settings && s->out->sections ? CDZ_OK : cdz_err_memory_in(s->err, s->name);
 }
 
 cdz_status cdz_ini_read(const char *text, size_t len, const char *name, cdz_arena *arena,
@@ -210,7 +205,7 @@ cdz_status cdz_ini_read(const char *text, size_t len, const char *name, cdz_aren
                        (int)CDZ_INI_MAX_BYTES);
     if (len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3, len -= 3;
     char *copy = cdz_arena_strndup(arena, text, len); /* inih wants a terminator */
-    if (!copy) return no_memory(&s);
+    if (!copy) return cdz_err_memory_in(s.err, s.name);
     CDZ_TRY(allocate(&s, len));
     CDZ_TRY(scan_text(&s, copy, len));
     return parse(&s, copy);

@@ -31,7 +31,7 @@ typedef struct reader {
     const char *at, *end, *line_start;
     uint32_t line, depth_left;
     uint64_t nodes_left;
-    bool duplicates, keyed;
+    bool duplicates, keyed, infinity;
     size_t unchecked;
     uint64_t key[2];
     const char *name;
@@ -66,7 +66,7 @@ static cdz_status no_memory(reader *r)
         return cdz_err(r->err, CDZ_E_LIMIT,
                        "%s:%u: the document needs more than the %zu bytes it may have in memory",
                        r->name, (unsigned)r->line, r->arena->limit + r->stack_cap);
-    return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", r->name);
+    return cdz_err_memory_in(r->err, r->name);
 }
 
 /* What stands at a place, for "found ...". */
@@ -510,6 +510,17 @@ static cdz_status no_value(reader *r)
     return expected(r, "a value");
 }
 
+static bool read_infinity(reader *r, cdz_json *out)
+{
+    static const char word[] = "Infinity";
+    if (!r->infinity || !is_word(r->at, r->end, word)) return false;
+    r->at += sizeof word - 1;
+    out->type = CDZ_JSON_STRING;
+    out->string = word;
+    out->len = sizeof word - 1;
+    return true;
+}
+
 static cdz_status read_value(reader *r, cdz_json *out)
 {
     memset(out, 0, sizeof *out);
@@ -525,6 +536,7 @@ static cdz_status read_value(reader *r, cdz_json *out)
     case 't': return read_word(r, "true", out, CDZ_JSON_BOOL);
     case 'f': return read_word(r, "false", out, CDZ_JSON_BOOL);
     case 'n': return read_word(r, "null", out, CDZ_JSON_NULL);
+    case 'I': return read_infinity(r, out) ? CDZ_OK : no_value(r);
     default: return *r->at == '-' || is_digit(r->at, r->end) ? read_number(r, out) : no_value(r);
     }
 }
@@ -555,6 +567,7 @@ cdz_status cdz_json_parse(const char *text, size_t len, const char *name,
         .depth_left = limits->depth ? limits->depth : DEFAULT_DEPTH,
         .nodes_left = limits->nodes ? limits->nodes : DEFAULT_NODES,
         .duplicates = limits->duplicates,
+        .infinity = limits->infinity,
         .unchecked = limits->unchecked ? limits->unchecked : SIZE_MAX,
         .name = name,
         .arena = arena,

@@ -48,6 +48,7 @@ typedef struct cdz_json_limits {
     uint32_t depth;  /* 0: 64; at most 1000 */
     uint64_t nodes;  /* 0: 50 million */
     bool duplicates; /* false: a repeated name in one object is an error; true: the last one wins */
+    bool infinity; /* Infinity without quotes, as Python writes it, is the string of that word; false: an error */
     uint32_t unchecked; /* objects of more members keep repeated names, which the caller finds; 0: none does */
 } cdz_json_limits;
 

@@ -22,13 +22,10 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/float_mode.h"
 #include "base/scratch.h"
 #include "cadenza/ext/draft/thread-check.h"
 #include "cadenza/plugin.h"
-
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 
 typedef struct cdz_calling {
     const cdz_plugin_base *plugin; /* NULL: the host is in none */
@@ -61,25 +58,6 @@ typedef struct cdz_call {
 /* guard.c: the locale's part. */
 void cdz_locale_note(locale_t *locale, char names[static CDZ_LOCALE_NAMES]);
 bool cdz_locale_changed(locale_t locale, const char *names); /* puts it back */
-
-/* Status bits may change freely. */
-static inline unsigned cdz_float_mode(void)
-{
-#if defined(__SSE__)
-    return _mm_getcsr() & ~0x3Fu;
-#else
-    return 0;
-#endif
-}
-
-static inline void cdz_float_mode_set(unsigned mode)
-{
-#if defined(__SSE__)
-    _mm_setcsr(mode);
-#else
-    (void)mode;
-#endif
-}
 
 /* calls.h alone enters and leaves. */
 static inline void cdz_call_enter(cdz_call *c, const cdz_plugin_base *plugin, const char *function,

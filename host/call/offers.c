@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "cadenza/ext/kv.h"
 #include "call/calls.h"
 
 #define HAS(type, table, field)                                                                    \
@@ -43,12 +44,16 @@ cdz_status cdz_offers_ask(const cdz_plugin_base *plugin, cdz_offers *out, cdz_er
     *out = (cdz_offers){0};
     if (plugin->kind == CDZ_KIND_PROCESSOR || plugin->kind == CDZ_KIND_CRITERION)
         out->state = ask(&call, plugin, CDZ_EXT_STATE);
+    if (plugin->kind == CDZ_KIND_PROCESSOR || plugin->kind == CDZ_KIND_CRITERION ||
+        plugin->kind == CDZ_KIND_OBSERVER)
+        out->ended = ask(&call, plugin, CDZ_EXT_ENDED);
     if (plugin->kind == CDZ_KIND_PROCESSOR) {
         out->form = ask(&call, plugin, CDZ_EXT_FORM);
         out->phase = ask(&call, plugin, CDZ_EXT_PHASE);
         out->companion = ask(&call, plugin, CDZ_EXT_COMPANION);
         out->steer = ask(&call, plugin, CDZ_EXT_STEER);
     }
+    if (plugin->kind == CDZ_KIND_STRATEGY) out->kv = ask(&call, plugin, CDZ_EXT_KV);
     CDZ_TRY(cdz_call_judge(&call, CDZ_OK, NULL, err));
     return check_tables(plugin, out, err);
 }

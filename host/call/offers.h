@@ -8,10 +8,13 @@
 
 #include "base/error.h"
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/ended.h"
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
 #include "cadenza/ext/steer.h"
+
+struct cdz_kv_api;
 
 /* NULL: not offered. */
 typedef struct cdz_offers {
@@ -20,6 +23,8 @@ typedef struct cdz_offers {
     const cdz_phase_api *phase;
     const cdz_companion_api *companion;
     const cdz_steer_api *steer;
+    const cdz_ended_api *ended;  /* of processors, criteria and observers */
+    const struct cdz_kv_api *kv; /* of strategies: ext/kv.h */
 } cdz_offers;
 
 /* Fails where `extension` does something to the thread. Other kinds offer nothing that a host asks for. */

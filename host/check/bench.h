@@ -5,12 +5,15 @@
 #include "cadenza/cadenza.h"
 #include "check/probe.h"
 
-enum { CDZ_BENCH_NEW = 12, CDZ_BENCH_PROMPT = 8 };
+enum { CDZ_BENCH_NEW = 12, CDZ_BENCH_PROMPT = 8, CDZ_BENCH_WITH = 16 };
 
 typedef struct cdz_bench {
     cdz_child *c;
     cdz_runtime *runtime;
     cdz_model *model, *assistant;
+    const char **other_names; /* (options->n_with) of further models */
+    cdz_model **others;       /* as many, owned */
+    cdz_model *stand_in;      /* what all of these names lead to for now; NULL: to their own */
     cdz_pipeline *with,
         *without; /* the plugin's pipeline; and the same without it (drafters, observers), or NULL */
     double timeout_s;   /* of a request; 0: none */

@@ -23,6 +23,8 @@ typedef struct cdz_check_options {
     const char *const *set; /* (n_set) "name=value": parameters that every check uses */
     uint32_t n_set;
     const char *model, *assistant; /* folders, for strategies and drafters; NULL: skipped */
+    const char *const *with;       /* (n_with) "name=folder": further models of every request */
+    uint32_t n_with;
     const char *
         tokenizer; /* a folder whose tokenizer processors and criteria are shown; NULL: the kit's own */
     const char *text; /* a file that is replayed through the plugin; NULL: the kit's own text */

@@ -62,6 +62,7 @@ static cdz_check_state round_of(fuzz *f, uint32_t round)
     cdz_result *result = NULL;
     b->model = f->models[round % MODELS];
     b->assistant = round / MODELS % 2 ? f->assistants[round % MODELS] : NULL;
+    b->stand_in = round % MODELS < TABLES ? f->assistants[round % MODELS] : NULL;
     cdz_check_note(c, "round %u, %u new tokens, %s", round, order.max_new, setup->text);
     cdz_status st = cdz_bench_pipeline(b, setup, &pipeline, &err);
     if (st == CDZ_OK) st = cdz_bench_run(b, pipeline, &order, &result, &err);
@@ -88,7 +89,7 @@ static void close_models(fuzz *f)
         cdz_model_close(f->models[i]);
         cdz_model_close(f->assistants[i]);
     }
-    f->bench.model = f->bench.assistant = NULL;
+    f->bench.model = f->bench.assistant = f->bench.stand_in = NULL;
 }
 
 cdz_check_state cdz_check_fuzz_requests(cdz_child *c)

@@ -246,9 +246,11 @@ static cdz_check_state takes_back(cdz_bench *b, const cdz_spy *spy)
     const double until = cdz_now_s() + 0.3e-3 * c->patience_ms;
     for (; n < REWINDS_ROUNDS && rewound == 0 && (n < 3 || cdz_now_s() < until); n++) {
         b->model = models[n % (FLAT + 1)];
+        b->stand_in = b->model != own ? b->model : NULL;
         rewound = rewound_in(b, spy, n);
     }
     b->model = own;
+    b->stand_in = NULL;
     for (uint32_t i = 0; i < FLAT; i++) cdz_model_close(models[1 + i]);
     if (rewound > 0) return CDZ_CHECK_OK;
     if (has_to_be_told(c))

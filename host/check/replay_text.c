@@ -16,7 +16,7 @@ cdz_status cdz_replay_bytes(cdz_child *c, cdz_string *out, cdz_error *err)
     CDZ_TRY(cdz_file_map(path, &file, err));
     const size_t len = file.size < CDZ_REPLAY_BYTES ? (size_t)file.size : CDZ_REPLAY_BYTES;
     char *bytes = cdz_arena_alloc(&c->memory, len + 1);
-    cdz_status st = bytes ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    cdz_status st = bytes ? CDZ_OK : cdz_err_memory_in(err, path);
     if (st == CDZ_OK) st = cdz_file_read_at(&file, 0, bytes, len, err);
     if (st == CDZ_OK && len == 0)
         st = cdz_err(err, CDZ_E_INPUT, "--text %s: the file is empty", path);

@@ -96,20 +96,36 @@ static bool to_be_set(const cdz_param *param, uint64_t *random)
     return plain ? cdz_random_below(random, 2) == 0 : cdz_random_below(random, 4) != 0;
 }
 
+static void put_random(cdz_child *c, const cdz_param *param, uint64_t *random, uint32_t n_vocab,
+                       cdz_wildness wild, void *params)
+{
+    cdz_buf text = {0};
+    cdz_check_value_random(param, n_vocab, wild, random, &text);
+    if (!text.failed && text.data) (void)cdz_check_value_put(c, param, text.data, params, NULL);
+    cdz_buf_free(&text);
+}
+
 cdz_setup *cdz_setup_random(cdz_child *c, uint64_t *random, uint32_t n_vocab, cdz_wildness wild,
                             cdz_error *err)
 {
     const cdz_param_table table = cdz_params_of(c->ref.base);
     void *params = cdz_check_params_new(c);
-    cdz_buf text = {0};
     for (uint32_t i = 0; params && i < table.n; i++) {
         const cdz_param *param = cdz_param_at(&table, i);
         if (is_budget(c, param) || !to_be_set(param, random)) continue;
-        cdz_buf_clear(&text);
-        cdz_check_value_random(param, n_vocab, wild, random, &text);
-        if (!text.failed && text.data) (void)cdz_check_value_put(c, param, text.data, params, NULL);
+        put_random(c, param, random, n_vocab, wild, params);
     }
-    cdz_buf_free(&text);
+    return setup_of(c, params, err);
+}
+
+/* One parameter has a value, as where of several one may be set. */
+static cdz_setup *one_alone(cdz_child *c, uint32_t which, uint64_t *random, cdz_error *err)
+{
+    const cdz_param_table table = cdz_params_of(c->ref.base);
+    const cdz_param *param = cdz_param_at(&table, which);
+    void *params = cdz_check_params_new(c);
+    if (params && !is_budget(c, param))
+        put_random(c, param, random, cdz_usual_facts.n_vocab, CDZ_MILD, params);
     return setup_of(c, params, err);
 }
 
@@ -156,6 +172,17 @@ static cdz_check_state works(cdz_child *c, const cdz_setup *setup, bool *yes, ui
     return CDZ_CHECK_OK;
 }
 
+/* Adds the setup to out where it works. */
+static cdz_check_state try_setup(cdz_child *c, cdz_setup *setup, cdz_setup **out, uint32_t *n,
+                                 uint32_t *rows_failed, char why[WHY], const cdz_error *err)
+{
+    bool yes;
+    if (!setup) return cdz_fail_check(c, "%s", err->text);
+    CDZ_CHECK_TRY(works(c, setup, &yes, rows_failed, why));
+    if (yes) out[(*n)++] = setup;
+    return CDZ_CHECK_OK;
+}
+
 /* The numbers come from the seed alone: the same setups in every check. */
 cdz_check_state cdz_setups_find(cdz_child *c, cdz_setup **out, uint32_t *n)
 {
@@ -168,12 +195,12 @@ cdz_check_state cdz_setups_find(cdz_child *c, cdz_setup **out, uint32_t *n)
         cdz_setup *setup =
             i == 0 ? cdz_setup_defaults(c, &err)
                    : cdz_setup_random(c, &random, cdz_usual_facts.n_vocab, CDZ_MILD, &err);
-        bool yes;
-        if (!setup) return cdz_fail_check(c, "%s", err.text);
-        CDZ_CHECK_TRY(works(c, setup, &yes, &rows_failed, why));
-        if (yes) out[(*n)++] = setup;
+        CDZ_CHECK_TRY(try_setup(c, setup, out, n, &rows_failed, why, &err));
         if (c->ref.base->n_params == 0) break;
     }
+    const uint32_t alone = *n ? 0 : c->ref.base->n_params;
+    for (uint32_t i = 0; i < alone && *n < CDZ_SETUPS; i++)
+        CDZ_CHECK_TRY(try_setup(c, one_alone(c, i, &random, &err), out, n, &rows_failed, why, &err));
     if (*n > 0) return CDZ_CHECK_OK;
     return cdz_fail_check(c,
                           "no parameters were found that it works with; name some with -s "

@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "base/utf8.h"
+#include "cadenza/ext/kv.h"
 #include "call/calls.h"
 #include "check/spy_rows.h"
 
@@ -20,6 +21,8 @@ static struct {
     cdz_strategy strategy;
     const cdz_decoder_api *real;
     cdz_decoder_api table;
+    const cdz_host *real_host;
+    const cdz_kv_host *real_kv;
 } spy;
 
 /* --- ids between guards ------------------------------------------------------------------------------------------ */
@@ -219,6 +222,12 @@ GIVES(lens, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out
       (dec, hidden, n, out), out, CDZ_ROWS_OF_PASS)
 VERB(seq_steer, (cdz_decoder * dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n),
      (dec, seq, edits, n))
+VERB(embed, (cdz_decoder * dec, const char *model, const int32_t *ids, uint32_t n, float *out),
+     (dec, model, ids, n, out))
+VERB(seq_embeds,
+     (cdz_decoder * dec, cdz_seq *seq, uint32_t from, const float *embeds, uint32_t n,
+      uint32_t width),
+     (dec, seq, from, embeds, n, width))
 VERB(stop_test,
      (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n, cdz_stop *stops),
      (dec, ids, rows, n, stops))
@@ -368,6 +377,41 @@ TELLS(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, m
 TELLS(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_facts *out),
       (dec, model, out))
 
+/* --- verbs of extensions -------------------------------------------------------------------------------------------- */
+
+static cdz_status spy_drop(cdz_decoder *dec, cdz_seq *seq, uint32_t from, uint32_t to,
+                           uint32_t flags)
+{
+    if (fails("seq_drop")) return CDZ_E_CANCELLED;
+    return ended("seq_drop", spy.real_kv->drop(dec, seq, from, to, flags));
+}
+
+static cdz_status spy_kv(cdz_decoder *dec, cdz_seq *seq, uint32_t layer, uint32_t head,
+                         uint32_t from, uint32_t to, cdz_kv_entries *out)
+{
+    if (fails("seq_kv")) return CDZ_E_CANCELLED;
+    return ended("seq_kv", spy.real_kv->read(dec, seq, layer, head, from, to, out));
+}
+
+static cdz_status spy_attention(cdz_decoder *dec, cdz_seq *seq, uint32_t n_queries,
+                                const uint32_t *layers, uint32_t n_layers, cdz_attention_rows *out)
+{
+    if (fails("seq_attention")) return CDZ_E_CANCELLED;
+    const cdz_status status = spy.real_kv->attention(dec, seq, n_queries, layers, n_layers, out);
+    cdz_shown_forget(CDZ_ROWS_OF_PASS);
+    return ended("seq_attention", status);
+}
+
+static const void *spy_extension(const char *id)
+{
+    static const cdz_kv_host kv = {
+        .size = sizeof kv, .drop = spy_drop, .read = spy_kv, .attention = spy_attention};
+    const void *real = spy.real_host->extension(id);
+    if (!real || !cdz_is_kv(id)) return real;
+    spy.real_kv = real;
+    return &kv;
+}
+
 /* --- planting ------------------------------------------------------------------------------------------------------ */
 
 static void fill_table(void)
@@ -386,6 +430,8 @@ static void fill_table(void)
     PUT(n_rows), PUT(row_done), PUT(rewindable), PUT(seq_of_row), PUT(seq_ids), PUT(seq_length);
     PUT(has_drafter), PUT(deadline_s), PUT(vocab_size), PUT(facts), PUT(lens);
     PUT(seq_steer);
+    PUT(embed);
+    PUT(seq_embeds);
     PUT(sleep), PUT(wait_fd), PUT(offload), PUT(call_tool), PUT(insert), PUT(commit), PUT(seq_score);
     PUT(seq_append_forward), PUT(rollouts);
 #undef PUT
@@ -421,9 +467,14 @@ static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
     spy.real = dec->api;
     fill_table();
     dec->api = &spy.table;
+    cdz_step seen = *step;
+    cdz_host host = *step->host;
+    spy.real_host = step->host;
+    host.extension = spy_extension;
+    seen.host = &host;
     if (s->guards_rows) cdz_shown_begin(s->at_end);
     cdz_call inside = {.raw = true}; /* the host's own guard is round it */
-    s->returned = cdz_call_run(&inside, &spy.strategy, dec, step);
+    s->returned = cdz_call_run(&inside, &spy.strategy, dec, &seen);
     cdz_shown_give();
     cdz_shown_end();
     dec->api = spy.real;

@@ -10,12 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/float_mode.h"
 #include "base/sanitized.h"
 #include "check/checks.h"
-
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 
 enum { SIGNALS = 32, PATH_BYTES = 4096 };
 
@@ -23,7 +20,7 @@ extern char **environ;
 
 struct cdz_surroundings {
     int rounding;
-    unsigned mxcsr; /* without its status bits */
+    unsigned float_mode;
     char *locale;
     locale_t thread_locale;
     char folder[PATH_BYTES];
@@ -32,15 +29,6 @@ struct cdz_surroundings {
     void *handlers[SIGNALS];
     uint32_t n_files, n_threads;
 };
-
-static unsigned float_mode(void)
-{
-#if defined(__SSE__)
-    return _mm_getcsr() & ~0x3Fu;
-#else
-    return 0;
-#endif
-}
 
 static uint64_t hash_environment(void)
 {
@@ -138,7 +126,7 @@ static uint32_t count_first(void)
 static void look(cdz_surroundings *s)
 {
     s->rounding = fegetround();
-    s->mxcsr = float_mode();
+    s->float_mode = cdz_float_mode();
     s->locale = setlocale(LC_ALL, NULL);
     s->thread_locale = uselocale((locale_t)0);
     if (!getcwd(s->folder, sizeof s->folder)) s->folder[0] = '\0';
@@ -175,10 +163,10 @@ bool cdz_surroundings_changed(const cdz_surroundings *was, char *what, size_t by
     cdz_surroundings is;
     look(&is);
     is.n_threads = count_threads(was->n_threads);
-    if (is.rounding != was->rounding || is.mxcsr != was->mxcsr)
+    if (is.rounding != was->rounding || is.float_mode != was->float_mode)
         return snprintf(what, bytes,
                         "the floating-point mode of the thread (control word 0x%x, was 0x%x)",
-                        is.mxcsr, was->mxcsr) > 0;
+                        is.float_mode, was->float_mode) > 0;
     if (!is.locale || strcmp(is.locale, was->locale) != 0)
         return snprintf(what, bytes, "the locale (%.60s, was %.60s)", is.locale ? is.locale : "?",
                         was->locale) > 0;

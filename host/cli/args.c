@@ -281,6 +281,24 @@ static void show_help(cdz_args *a, const char *value)
     cdz_buf_free(&text);
 }
 
+static bool is_number(const char *text)
+{
+    char *end;
+    (void)strtod(text, &end);
+    return end != text && !*end;
+}
+
+/* "A:NUMBER" as it is; A and the number that follows as one text of that form. */
+static const char *take_pair(cdz_args *a, const char *value)
+{
+    const char *colon = strrchr(value, ':');
+    if ((colon && is_number(colon + 1)) || a->at >= a->argc || !is_number(a->argv[a->at]))
+        return value;
+    value = cdz_arena_printf(&a->common->kept, "%s:%s", value, a->argv[a->at++]);
+    if (!value) no_memory(a);
+    return value;
+}
+
 /* True: it is for the command to take. */
 static bool take_flag(cdz_args *a, const meaning *m, const char *value)
 {
@@ -291,6 +309,7 @@ static bool take_flag(cdz_args *a, const meaning *m, const char *value)
         return false;
     }
     if (flag->value && !value) value = next_value(a);
+    if (value && (flag->traits & CDZ_FLAG_PAIR)) value = take_pair(a, value);
     if (a->stopped) return false;
     if (!flag->value && value)
         cdz_args_refuse(a, "%s takes no value", a->typed);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mutex.h"
@@ -24,23 +25,16 @@ typedef struct slot {
     char *error; /* the sentence of a line that was refused */
 } slot;
 
-/* A pipeline file that some line named; loaded once. */
-typedef struct named_pipeline {
-    char *file;
-    cdz_pipeline *pipeline;
-} named_pipeline;
-
 typedef struct batch {
     const cdz_run_options *options;
     cdz_session *session;
     FILE *in, *out;
     slot slots[WINDOW]; /* ring: [done, submitted) are in flight */
     uint64_t submitted, done, failed, n_lines;
-    uint64_t n_kept; /* answers that an earlier run wrote: --resume */
-    bool no_more;    /* every line is submitted */
-    int write_errno; /* of the first answer that could not be written */
-    named_pipeline *pipelines;
-    size_t n_pipelines;
+    uint64_t n_kept;              /* answers that an earlier run wrote: --resume */
+    bool no_more;                 /* every line is submitted */
+    int write_errno;              /* of the first answer that could not be written */
+    cdz_pipeline_cache pipelines; /* that lines name, by their paths, or have, by their texts */
     cdz_drafts drafts;
     cdz_mutex lock; /* of the ring: the reader's, the writer's and the interrupt's thread use it */
     pthread_cond_t moved; /* an answer was written, or a line submitted */
@@ -95,36 +89,57 @@ static uint64_t count_lines(FILE *in)
 
 /* --- submitting --------------------------------------------------------------------------------------------- */
 
-/* The pipeline that a line asks for: its own, or the command's. */
+/* "f" and a file's path, or "t" and the text that an object comes to. */
+static cdz_status put_key(const cdz_json *pipeline, cdz_buf *out, cdz_error *err)
+{
+    const bool written = pipeline->type == CDZ_JSON_OBJECT;
+    cdz_buf_putc(out, written ? 't' : 'f');
+    if (written) CDZ_TRY(cdz_pipeline_text(pipeline, out, err));
+    if (!written) cdz_buf_puts(out, pipeline->string);
+    return out->failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
+}
+
+static cdz_status make_pipeline(const batch *b, const cdz_json *pipeline, cdz_pipeline **out,
+                                cdz_error *err)
+{
+    const cdz_cli_options *common = &b->options->common;
+    if (pipeline->type == CDZ_JSON_OBJECT)
+        return cdz_session_written_pipeline(b->session, common, pipeline, out, err);
+    return cdz_session_pipeline(b->session, common, pipeline->string, out, err);
+}
+
+static cdz_status find_or_make(batch *b, const cdz_json *pipeline, const cdz_buf *key,
+                               cdz_pipeline **out, cdz_error *err)
+{
+    *out = cdz_pipeline_cache_find(&b->pipelines, key->data, key->len);
+    if (*out) return CDZ_OK;
+    CDZ_TRY(make_pipeline(b, pipeline, out, err));
+    cdz_pipeline_cache_keep(&b->pipelines, key->data, key->len, *out);
+    return CDZ_OK;
+}
+
+/* [any thread] What --dev watches is watched no more. */
+static void let_go(void *session, cdz_pipeline *pipeline)
+{
+    cdz_session_free_pipeline(session, pipeline);
+}
+
+/* The pipeline that a line asks for, held (cdz_pipeline_free); NULL: the command's. */
 static cdz_status line_pipeline(batch *b, const cdz_json *document, cdz_pipeline **out,
                                 cdz_error *err)
 {
-    const cdz_json *name = cdz_json_get(document, "pipeline");
-    *out = b->session->pipeline;
-    if (!name || name->type == CDZ_JSON_NULL) return CDZ_OK;
-    if (name->type != CDZ_JSON_STRING)
-        return cdz_err(err, CDZ_E_USAGE, "\"pipeline\" must be the path of an ini file, found %s",
-                       cdz_json_type_name(name));
-    for (size_t i = 0; i < b->n_pipelines; i++) {
-        if (strcmp(b->pipelines[i].file, name->string) != 0) continue;
-        *out = b->pipelines[i].pipeline;
-        return CDZ_OK;
-    }
-    named_pipeline *grown = realloc(b->pipelines, (b->n_pipelines + 1) * sizeof *grown);
-    if (!grown) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    b->pipelines = grown;
-    named_pipeline *added = &grown[b->n_pipelines];
-    added->file = strdup(name->string);
-    if (!added->file) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    cdz_status status =
-        cdz_session_pipeline(b->session, &b->options->common, name->string, &added->pipeline, err);
-    if (status != CDZ_OK) {
-        free(added->file);
-        return status;
-    }
-    b->n_pipelines++;
-    *out = added->pipeline;
-    return CDZ_OK;
+    const cdz_json *pipeline = cdz_json_get(document, "pipeline");
+    cdz_buf key = {0};
+    if (!pipeline || pipeline->type == CDZ_JSON_NULL) return CDZ_OK;
+    if (pipeline->type != CDZ_JSON_STRING && pipeline->type != CDZ_JSON_OBJECT)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "\"pipeline\" must be the path of an ini file or an object of its sections, "
+                       "found %s",
+                       cdz_json_type_name(pipeline));
+    cdz_status status = put_key(pipeline, &key, err);
+    if (status == CDZ_OK) status = find_or_make(b, pipeline, &key, out, err);
+    cdz_buf_free(&key);
+    return status;
 }
 
 static cdz_status open_draft(batch *b, const cdz_json *document, cdz_model **out, cdz_error *err)
@@ -156,7 +171,7 @@ static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t l
         status = line_pipeline(b, &document, &pipeline, err);
         if (status == CDZ_OK) {
             cdz_request request = cdz_session_request(b->session, &b->options->common);
-            request.pipeline = pipeline;
+            request.pipeline = pipeline ? pipeline : b->session->pipeline;
             request.json = line;
             request.inputs_dir = cdz_cli_folder_of(b->options->input, &arena);
             status = open_draft(b, &document, &request.assistant, err);
@@ -164,6 +179,7 @@ static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t l
         }
         if (status != CDZ_OK) cdz_err_prefix(err, "%s", name);
     }
+    cdz_pipeline_free(pipeline);
     cdz_arena_free(&arena);
     return status;
 }
@@ -429,6 +445,7 @@ int cdz_cli_run_batch(const cdz_run_options *options, cdz_session *session)
     b->session = session;
     cdz_mutex_init(&b->lock);
     pthread_cond_init(&b->moved, NULL);
+    cdz_pipeline_cache_open(&b->pipelines, CDZ_PIPELINE_CACHE_BYTES, let_go, session);
     cdz_error err = {0};
     int status = open_files(b);
     if (status == CDZ_EXIT_OK) {
@@ -447,11 +464,7 @@ int cdz_cli_run_batch(const cdz_run_options *options, cdz_session *session)
                     (unsigned long long)b->failed, (unsigned long long)b->done);
         if (status == CDZ_EXIT_OK) status = CDZ_EXIT_FAILURE;
     }
-    for (size_t i = 0; i < b->n_pipelines; i++) {
-        free(b->pipelines[i].file);
-        cdz_session_free_pipeline(session, b->pipelines[i].pipeline);
-    }
-    free(b->pipelines);
+    cdz_pipeline_cache_close(&b->pipelines);
     cdz_drafts_close(&b->drafts);
     pthread_cond_destroy(&b->moved);
     cdz_mutex_destroy(&b->lock);

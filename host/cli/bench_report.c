@@ -7,11 +7,18 @@
 #include "base/json.h"
 #include "cadenza/cadenza.h"
 
+static const double steady_share = 0.1; /* of its median, between a limit's extremes */
+
 double cdz_cli_bench_step_bytes(const cdz_bench_report *r)
 {
     const double seen = r->settings.context + r->settings.new_tokens / 2.0;
     return (double)(r->cost.layer_bytes + r->cost.head_bytes) +
            r->settings.batch * (seen * (double)r->cost.kv_bytes + 2.0 * (double)r->cost.state_bytes);
+}
+
+bool cdz_cli_bench_limit_holds(const cdz_bench_figure *f)
+{
+    return f->limit.low > 0 && f->limit.high - f->limit.low <= steady_share * f->limit.median;
 }
 
 /* --- table ------------------------------------------------------------------------------------------------------------ */
@@ -30,8 +37,10 @@ static void write_figure(cdz_buf *out, const cdz_bench_figure *f, const char *ms
     write_spread(out, "tokens/s", f->tokens_per_s, "");
     write_spread(out, ms, f->ms, "");
     write_spread(out, unit, f->reached, "");
-    if (f->fraction.high > 0)
+    if (cdz_cli_bench_limit_holds(f))
         write_spread(out, of, f->fraction, "");
+    else if (f->limit.high > 0)
+        cdz_buf_printf(out, "  %-22s not told: the limit itself moved by more than a tenth\n", of);
     else
         cdz_buf_printf(out, "  %-22s not known for these kernels\n", of);
 }
@@ -92,7 +101,11 @@ void cdz_cli_bench_write_table(const cdz_bench_report *r, cdz_buf *out)
     if (s->batch > 1) cdz_buf_printf(out, ", %u sequences together", s->batch);
     cdz_buf_putc(out, '\n');
     write_figure(out, &r->decode, "ms a step", "GB/s", "read limit");
-    if (cdz_cli_bench_limits_known(r)) write_spread(out, "read limit", r->decode.limit, "GB/s");
+    if (cdz_cli_bench_limits_known(r)) {
+        write_spread(out, "read limit", r->decode.limit, "GB/s");
+        cdz_buf_printf(out, "  %-22s %10.2f   %24s GB/s\n", "highest look at it", r->highest_gbs,
+                       "");
+    }
     write_stages(out, r);
 }
 
@@ -128,12 +141,14 @@ static void json_figure(cdz_buf *out, const char *name, const cdz_bench_figure *
     json_spread(out, "tokens_per_s", f->tokens_per_s);
     json_spread(out, ms, f->ms);
     json_spread(out, unit, f->reached);
-    if (f->fraction.high > 0) {
+    if (f->limit.high > 0)
         json_spread(out, limit, f->limit);
+    else
+        cdz_buf_printf(out, ", \"%s\": null", limit);
+    if (cdz_cli_bench_limit_holds(f))
         json_spread(out, "fraction", f->fraction);
-    } else {
-        cdz_buf_printf(out, ", \"%s\": null, \"fraction\": null", limit);
-    }
+    else
+        cdz_buf_puts(out, ", \"fraction\": null");
     cdz_buf_puts(out, ", \"stages\": ");
     cdz_work_write_json(&f->times, out);
     cdz_buf_putc(out, '}');

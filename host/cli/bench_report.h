@@ -17,7 +17,7 @@ typedef struct cdz_bench_figure {
     cdz_spread tokens_per_s, ms; /* ms: of the prompt; of a step */
     cdz_spread limit;            /* GB/s read, or 10^9 multiply-adds per second */
     cdz_spread reached;          /* the same of the model */
-    cdz_spread fraction;         /* reached of limit; all 0: the limit is not known */
+    cdz_spread fraction;         /* reached of limit; to be told if cdz_cli_bench_limit_holds */
     cdz_work_times times;        /* of all rounds together */
 } cdz_bench_figure;
 
@@ -33,10 +33,13 @@ typedef struct cdz_bench_report {
     double open_ms,
         first_ms; /* opening; the first prompt of context tokens, before anything is warm */
     cdz_bench_figure prefill, decode;
+    double highest_gbs; /* of one look at the read limit */
 } cdz_bench_report;
 
 /* Bytes that a decode step reads: weights, and keys and values halfway through the new tokens. */
 double cdz_cli_bench_step_bytes(const cdz_bench_report *report);
+/* Whether a share of the limit says something: it is known, and moved by at most a tenth over the rounds. */
+bool cdz_cli_bench_limit_holds(const cdz_bench_figure *figure);
 /* Of what passes ran on: those of the CPU are measured. */
 bool cdz_cli_bench_limits_known(const cdz_bench_report *report);
 

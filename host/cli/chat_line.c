@@ -177,7 +177,7 @@ static void add(cdz_line_reader *reader, const char *text, size_t len)
 static const char *whole_message(cdz_line_reader *reader)
 {
     if (reader->status == CDZ_OK && reader->message.failed)
-        reader->status = cdz_err(&reader->err, CDZ_E_NOMEM, "out of memory for the message");
+        reader->status = cdz_err_memory(&reader->err, "the message");
     return reader->status == CDZ_OK ? reader->message.data : NULL;
 }
 

@@ -173,8 +173,7 @@ cdz_status cdz_turns_ids(cdz_chat_template *chat, const cdz_tokenizer *tok, cons
     cdz_json *messages = cdz_arena_array(&arena, turns->n + 1, sizeof *messages);
     cdz_json_member *members = cdz_arena_array(&arena, turns->n + 1, 3 * sizeof *members);
     cdz_status status = CDZ_OK;
-    if (!messages || !members)
-        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the conversation");
+    if (!messages || !members) status = cdz_err_memory(err, "the conversation");
     for (size_t i = 0; status == CDZ_OK && i < turns->n; i++) {
         const cdz_turn *turn = &turns->at[i];
         cdz_json_member *own = members + 3 * i;

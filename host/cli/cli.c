@@ -146,7 +146,7 @@ bool cdz_cli_is_inline(const char *schema)
 static const char *parameter_text(cdz_cli_options *o, const char *name, const char *value)
 {
     const bool grammar = strcmp(name, "gbnf") == 0 || strcmp(name, "lark") == 0;
-    const bool schema = strcmp(name, "json_schema") == 0;
+    const bool schema = strcmp(name, "json_schema") == 0 || strcmp(name, "structural_tag") == 0;
     if (grammar || (schema && !cdz_cli_is_inline(value)))
         return cdz_arena_printf(&o->kept, "%s=file:%s", grammar ? "grammar" : name, value);
     if (strcmp(name, "regex") != 0) return cdz_arena_printf(&o->kept, "%s=%s", name, value);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "cadenza/cadenza.h"
 #include "cli/flags.h"
 
@@ -15,9 +16,9 @@ enum { CDZ_EXIT_OK = 0, CDZ_EXIT_FAILURE = 1, CDZ_EXIT_USAGE = 2, CDZ_EXIT_INTER
 typedef int cdz_command(int argc, char **argv);
 
 cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
-    cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
-    cdz_cmd_score, cdz_cmd_serve, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_completion, cdz_cmd_manual,
-    cdz_cmd_version, cdz_cmd_grammar, cdz_cmd_pull, cdz_cmd_list;
+    cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_steer, cdz_cmd_config,
+    cdz_cmd_parity, cdz_cmd_score, cdz_cmd_serve, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_completion,
+    cdz_cmd_manual, cdz_cmd_version, cdz_cmd_grammar, cdz_cmd_pull, cdz_cmd_list;
 
 /* What a model would run on and what memory that has (model_device.c): the last lines of `model info`, or a member of its
  * JSON object. False: it has been said why not. Whether a device can be had is told before anything else. */
@@ -106,6 +107,11 @@ cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options);
 
 /* The one place that opens a runtime with what the command line says, into session->runtime. */
 cdz_status cdz_session_runtime(cdz_session *session, const cdz_cli_options *options, cdz_error *err);
+/* Of NAME=FOLDER, as --with has it, the folder; NULL: it is none. */
+const char *cdz_cli_named_folder(const char *given);
+/* The further models of --with, with the runtime open. */
+cdz_status cdz_session_with(cdz_session *session, const cdz_program_settings *program,
+                            cdz_error *err);
 /* Opens all three with progress on a terminal; on failure says why and returns the exit status, else 0. */
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session);
 void cdz_session_close(cdz_session *session);
@@ -118,6 +124,9 @@ cdz_status cdz_session_model(cdz_session *session, const cdz_cli_options *option
  * instead of theirs. */
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
                                 const char *file, cdz_pipeline **out, cdz_error *err);
+/* The same for one that a document has as an object of its sections. */
+cdz_status cdz_session_written_pipeline(const cdz_session *session, const cdz_cli_options *options,
+                                        const cdz_json *object, cdz_pipeline **out, cdz_error *err);
 /* With --dev its files are watched; this lets go of both. NULL is fine. */
 void cdz_session_free_pipeline(const cdz_session *session, cdz_pipeline *pipeline);
 /* What does nothing, or not what it may seem; in JSON it stands beside the answer. */

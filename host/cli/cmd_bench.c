@@ -5,9 +5,8 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "base/clock.h"
+#include "api/reads.h"
 #include "base/environment.h"
-#include "base/machine_memory.h"
 #include "base/write.h"
 #include "cli/bench_report.h"
 #include "cli/cli.h"
@@ -51,9 +50,10 @@ const cdz_page cdz_page_bench = {
     .verbs = verbs,
     .about =
         "Measures how fast MODEL reads a prompt and makes new tokens on this machine, with the "
-        "settings that run would use. In the same run, and in turns, it measures the machine's "
-        "limits: how fast its threads read memory, which limits new tokens, and how many "
-        "multiply-adds they do, which limits prompts. Without MODEL: the shipped one.",
+        "settings that run would use. Beside that it measures the machine's limits: how fast the "
+        "same threads read the model's weights between its steps, which limits new tokens, and how "
+        "many multiply-adds they do, which limits prompts. Where a limit itself moves by more than "
+        "a tenth, no share of it is told. Without MODEL: the shipped one.",
     .flags = flags,
     .takes = CDZ_TAKES_ALL,
     .examples = "cadenza bench my-model\n"
@@ -126,9 +126,7 @@ typedef struct bench {
     const cdz_cli_options *common;
     cdz_bench_report report;
     rounds prefill, decode;
-    cdz_backend *backend; /* the limits are measured on: as many threads as the engine's */
-    char *data;           /* (bytes) read to find the read limit */
-    size_t bytes;
+    cdz_backend *backend; /* multiply-adds are measured on: as many threads as the engine's */
     cdz_arena arena;
 } bench;
 
@@ -178,13 +176,18 @@ static cdz_status run_request(const bench *b, uint32_t n_prompt, uint32_t n_new,
 
 /* --- measuring -------------------------------------------------------------------------------------------------------- */
 
-static double read_limit(const bench *b)
+/* A request beside which the machine's reads are measured, where they limit it. */
+static cdz_status run_watched(const bench *b, uint32_t n_prompt, uint32_t n_new,
+                              cdz_profile_times *times, uint32_t *made, cdz_reads_found *found,
+                              cdz_error *err)
 {
-    if (!cdz_cli_bench_limits_known(&b->report)) return 0;
-    double gbs[LIMIT_PASSES];
-    for (int i = 0; i < LIMIT_PASSES; i++)
-        gbs[i] = cdz_limit_read_gbs(b->backend, b->data, b->bytes);
-    return cdz_spread_of(gbs, LIMIT_PASSES).median;
+    cdz_reads *reads = NULL;
+    const cdz_session *s = b->session;
+    if (cdz_cli_bench_limits_known(&b->report))
+        CDZ_TRY(cdz_reads_begin(s->runtime, s->model, &reads, err));
+    const cdz_status status = run_request(b, n_prompt, n_new, times, made, err);
+    *found = cdz_reads_end(reads);
+    return status;
 }
 
 static double multiply_limit(const bench *b)
@@ -238,8 +241,8 @@ static cdz_status decode_round(bench *b, uint32_t i, cdz_error *err)
     const cdz_bench_settings *s = &b->report.settings;
     cdz_profile_times times;
     uint32_t made;
-    const double limit = read_limit(b);
-    CDZ_TRY(run_request(b, s->context, s->new_tokens, &times, &made, err));
+    cdz_reads_found reads;
+    CDZ_TRY(run_watched(b, s->context, s->new_tokens, &times, &made, &reads, err));
     const cdz_work_times *decode = &times.pass[CDZ_PASS_DECODE];
     if (decode->passes == 0 || made <= s->batch)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
@@ -249,7 +252,8 @@ static cdz_status decode_round(bench *b, uint32_t i, cdz_error *err)
     const double took = seconds_of(decode), step = took / (double)decode->passes;
     b->decode.tokens[i] = (double)(made - s->batch) / took;
     b->decode.ms[i] = step * 1e3;
-    note(&b->decode, i, limit, cdz_cli_bench_step_bytes(&b->report) / step * 1e-9);
+    note(&b->decode, i, reads.gbs, cdz_cli_bench_step_bytes(&b->report) / step * 1e-9);
+    if (reads.highest > b->report.highest_gbs) b->report.highest_gbs = reads.highest;
     add_times(&b->decode.times, decode);
     return CDZ_OK;
 }
@@ -321,19 +325,6 @@ static bool allocate_rounds(bench *b, rounds *r)
     return true;
 }
 
-/* Memory that no cache holds, all of its pages there. */
-static bool allocate_data(bench *b)
-{
-    const size_t most = (size_t)512 << 20, least = (size_t)64 << 20;
-    const double room = cdz_memory_free() / 4;
-    b->bytes = room <= 0 || room > (double)most ? most
-               : room < (double)least           ? least
-                                                : (size_t)room;
-    b->data = b->backend->api->alloc(b->backend, b->bytes);
-    if (b->data) memset(b->data, 1, b->bytes);
-    return b->data;
-}
-
 static cdz_status settle_lengths(bench *b, cdz_error *err)
 {
     cdz_bench_settings *s = &b->report.settings;
@@ -375,8 +366,8 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
     const cdz_cpu_options cpu = {.variant = b->report.variant, .n_threads = b->report.threads};
     b->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
     if (!b->backend) return cdz_err(err, CDZ_E_NOMEM, "%s", why);
-    if (!allocate_rounds(b, &b->prefill) || !allocate_rounds(b, &b->decode) || !allocate_data(b))
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for measuring");
+    if (!allocate_rounds(b, &b->prefill) || !allocate_rounds(b, &b->decode))
+        return cdz_err_memory(err, "measuring");
     return CDZ_OK;
 }
 
@@ -425,10 +416,7 @@ static int run_bench(const options *o, const cdz_session *session)
     cdz_status status = prepare(&b, o, &err);
     if (status == CDZ_OK) status = measure(&b, &err);
     const int exit_status = status == CDZ_OK ? hand_out(&b, o->json) : cdz_cli_fail(&err);
-    if (b.backend) {
-        b.backend->api->free(b.backend, b.data);
-        b.backend->api->destroy(b.backend);
-    }
+    if (b.backend) b.backend->api->destroy(b.backend);
     cdz_arena_free(&b.arena);
     return exit_status;
 }

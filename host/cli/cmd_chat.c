@@ -109,8 +109,7 @@ static cdz_status end_answer(chat *c, cdz_status status, cdz_error *err)
     const bool failed = c->reply.failed || c->answer.failed || c->reasoning.failed;
     cdz_reply_free(&c->reply);
     if (c->interactive && c->reasoning.len && !c->answer.len) fputs("\033[0m", stdout);
-    if (status == CDZ_OK && failed)
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the answer");
+    if (status == CDZ_OK && failed) return cdz_err_memory(err, "the answer");
     return status;
 }
 

@@ -77,7 +77,7 @@ static cdz_status parse_ids(detect_job *job, int32_t **ids, size_t *n, cdz_error
     if (!cdz_json_is(&list, CDZ_JSON_ARRAY))
         return cdz_err(err, CDZ_E_USAGE, "--ids: expected a list of ids");
     *ids = malloc((list.len + 1) * sizeof **ids);
-    if (!*ids) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the ids");
+    if (!*ids) return cdz_err_memory(err, "the ids");
     *n = list.len;
     for (uint32_t i = 0; i < list.len; i++) {
         const cdz_json *id = &list.items[i];

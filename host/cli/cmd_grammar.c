@@ -9,7 +9,16 @@
 #include "cli/cli.h"
 #include "grammar/grammar.h"
 
-enum { OPT_JSONL = CDZ_OPT_OWN, OPT_SEED, OPT_SCHEMA, OPT_REGEX, OPT_GBNF, OPT_LARK, OPT_CHOICE };
+enum {
+    OPT_JSONL = CDZ_OPT_OWN,
+    OPT_SEED,
+    OPT_SCHEMA,
+    OPT_REGEX,
+    OPT_GBNF,
+    OPT_LARK,
+    OPT_TAGS,
+    OPT_CHOICE
+};
 enum { MOST_SAMPLES = 1000000 };
 
 static const cdz_flag rows[] = {
@@ -20,6 +29,9 @@ static const cdz_flag rows[] = {
     {"gbnf", 0, OPT_GBNF, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
      "the constraint: a grammar as llama.cpp writes them"},
     {"lark", 0, OPT_LARK, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE", "the constraint: a Lark grammar"},
+    {"structural-tag", 0, OPT_TAGS, CDZ_FLAG_ONCE, "FILE",
+     "the constraint: free text with tags, whose insides fit schemas; what begins with { is the JSON "
+     "itself"},
     {"choice", 0, OPT_CHOICE, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "A,B", "the constraint: one of these"},
     {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
      "the text to ask about; without it and --jsonl: standard input"},
@@ -37,7 +49,7 @@ const cdz_page cdz_page_grammar = {
              "grammar convert CONSTRAINT\n",
     .about =
         "Says whether a text is in the language of a constraint (accepts), and whether it may become so "
-        "(viable). CONSTRAINT is --json-schema, --regex, --gbnf, --lark or --choice with its value. With --jsonl a question is {\"text\": \"...\"} or {\"ids\": [...]} on a line, and its "
+        "(viable). CONSTRAINT is --json-schema, --regex, --gbnf, --lark, --structural-tag or --choice with its value. With --jsonl a question is {\"text\": \"...\"} or {\"ids\": [...]} on a line, and its "
         "answer {\"accepts\": true, \"viable\": true}. With \"allowed\": true in the question the answer "
         "also has how many tokens may come next, n_allowed, and the SHA-256 of their ids: ascending, in "
         "decimal, joined by commas; with \"list\": true their ids. Ids need MODEL: a model's folder, a "
@@ -83,7 +95,7 @@ static cdz_status from_choices(const char *text, const cdz_grammar_options *opti
     char *copy = strdup(text);
     const char **texts = calloc(most, sizeof *texts);
     cdz_status st = CDZ_OK;
-    if (!copy || !texts) st = cdz_err(err, CDZ_E_NOMEM, "out of memory for the choices");
+    if (!copy || !texts) st = cdz_err_memory(err, "the choices");
     for (char *at = copy; st == CDZ_OK && at && n < most; n++) {
         texts[n] = at;
         at = strchr(at, ',');
@@ -103,6 +115,8 @@ static cdz_status compile(grammar_job *job, cdz_error *err)
     if (job->kind == OPT_SCHEMA && cdz_cli_is_inline(job->source))
         return cdz_grammar_from_schema(job->source, strlen(job->source), &options, &job->grammar,
                                        err);
+    if (job->kind == OPT_TAGS && cdz_cli_is_inline(job->source))
+        return cdz_grammar_from_tags(job->source, strlen(job->source), &options, &job->grammar, err);
     if (job->kind == OPT_CHOICE) return from_choices(job->source, &options, &job->grammar, err);
     if (job->kind == OPT_REGEX)
         return cdz_grammar_from_regex(job->source, strlen(job->source), &options, &job->grammar,
@@ -111,6 +125,7 @@ static cdz_status compile(grammar_job *job, cdz_error *err)
     cdz_status st;
     switch (job->kind) {
     case OPT_GBNF: st = cdz_grammar_from_gbnf(text, len, &options, &job->grammar, err); break;
+    case OPT_TAGS: st = cdz_grammar_from_tags(text, len, &options, &job->grammar, err); break;
     case OPT_LARK: st = cdz_grammar_from_lark(text, len, &options, &job->grammar, err); break;
     default: st = cdz_grammar_from_schema(text, len, &options, &job->grammar, err);
     }
@@ -199,7 +214,7 @@ static cdz_status answer(grammar_job *job, const cdz_json *question, const char 
     if (says_true(question, "allowed"))
         CDZ_TRY(write_allowed(job, state, says_true(question, "list"), err));
     cdz_buf_puts(&job->line, "}\n");
-    if (job->line.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for an answer");
+    if (job->line.failed) return cdz_err_memory(err, "an answer");
     fwrite(job->line.data, 1, job->line.len, stdout);
     fflush(stdout);
     return CDZ_OK;
@@ -267,7 +282,7 @@ static cdz_status write_sample(grammar_job *job, cdz_error *err)
         cdz_buf_add(&job->line, text, job->ids.len);
     }
     cdz_buf_putc(&job->line, '\n');
-    if (job->line.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a sample");
+    if (job->line.failed) return cdz_err_memory(err, "a sample");
     fwrite(job->line.data, 1, job->line.len, stdout);
     return CDZ_OK;
 }
@@ -371,11 +386,11 @@ static void check_words(cdz_args *a, grammar_job *job)
     }
     if (a->stopped || !cdz_args_end(a)) return;
     if (!job->kind)
-        cdz_args_refuse(
-            a, "a constraint is missing: --json-schema, --regex, --gbnf, --lark or --choice");
+        cdz_args_refuse(a, "a constraint is missing: --json-schema, --regex, --gbnf, --lark, "
+                           "--structural-tag or --choice");
     else if (job->text && (job->jsonl || job->verb != check))
         cdz_args_refuse(a, job->jsonl ? "give either -p or --jsonl" : "-p is for check");
-    else if (job->verb == convert && (job->kind == OPT_GBNF || job->kind == OPT_LARK))
+    else if (job->verb == convert && job->kind >= OPT_GBNF && job->kind <= OPT_TAGS)
         cdz_args_refuse(a, "convert takes --json-schema, --regex or --choice");
     else if (job->verb != check && job->verb != sample && job->jsonl)
         cdz_args_refuse(a, "--jsonl is for check and sample");

@@ -12,7 +12,6 @@
 #include "base/size_text.h"
 #include "cli/cli.h"
 #include "cli/convert.h"
-#include "config/pipeline.h"
 #include "load/model_files.h"
 #include "token/tokenizer.h"
 

@@ -356,8 +356,25 @@ static void cancel(void *user)
     cdz_cancel(c->runtime, c->id, NULL);
 }
 
+/* As --ids takes them. */
+static void print_ids(const cdz_result *result)
+{
+    for (uint32_t r = 0; r < cdz_result_rows(result); r++) {
+        uint32_t n;
+        const int32_t *ids = cdz_result_ids(result, r, &n);
+        if (r) puts("---");
+        for (uint32_t i = 0; i < n; i++) printf("%s%d", i ? "," : "", (int)ids[i]);
+        putchar('\n');
+    }
+}
+
+/* Without a tokenizer a row has no text. */
 static void print_rows(const cdz_result *result, const stream *out)
 {
+    if (!cdz_run_model_tokenizer(out->session->model->run)) {
+        print_ids(result);
+        return;
+    }
     if (out->whole) printf("%s\n", row_text(result, out, 0));
     if (out->wrote && !out->newline) cdz_session_put_text(out->session, "\n");
     for (uint32_t r = 1; r < cdz_result_rows(result); r++)
@@ -384,22 +401,34 @@ static void print_rounds(const cdz_result *result)
                 proposed, accepted);
 }
 
-/* Opens the draft model that a request document names; refuses the pipeline that it names, which would be another than the
- * one that was opened. */
-static cdz_status open_draft(const cdz_session *session, const char *json, cdz_drafts *drafts,
-                             cdz_model **out, cdz_error *err)
+/* The pipeline that a document has as an object, in place of the command's. A file that it names would be another than the one
+ * that was opened. */
+static cdz_status open_pipeline(const cdz_session *session, const cdz_cli_options *options,
+                                const cdz_json *document, cdz_pipeline **out, cdz_error *err)
+{
+    const cdz_json *pipeline = cdz_json_get(document, "pipeline");
+    if (cdz_json_is(pipeline, CDZ_JSON_OBJECT))
+        return cdz_session_written_pipeline(session, options, pipeline, out, err);
+    if (!cdz_json_is(pipeline, CDZ_JSON_STRING)) return CDZ_OK;
+    return cdz_err(err, CDZ_E_USAGE,
+                   "request: \"pipeline\" as a file is a field of lines of --input; beside --request "
+                   "give --pipeline FILE");
+}
+
+/* What a request document names: a draft model, and a pipeline of its own, which is to be freed. */
+static cdz_status open_named(const cdz_session *session, const cdz_cli_options *options,
+                             const char *json, cdz_drafts *drafts, cdz_request *request,
+                             cdz_pipeline **own, cdz_error *err)
 {
     cdz_arena arena = {0};
     cdz_json document;
     if (!json) return CDZ_OK;
     cdz_status status = cdz_json_parse(json, strlen(json), "request", NULL, &arena, &document, err);
-    if (status == CDZ_OK && cdz_json_is(cdz_json_get(&document, "pipeline"), CDZ_JSON_STRING))
-        status =
-            cdz_err(err, CDZ_E_USAGE,
-                    "request: \"pipeline\" is a field of lines of --input; beside --request give "
-                    "--pipeline FILE");
+    if (status == CDZ_OK) status = open_pipeline(session, options, &document, own, err);
+    if (*own) request->pipeline = *own;
     if (status == CDZ_OK)
-        status = cdz_drafts_open(drafts, session->runtime, &document, session->folder, out, err);
+        status = cdz_drafts_open(drafts, session->runtime, &document, session->folder,
+                                 &request->assistant, err);
     cdz_arena_free(&arena);
     return status;
 }
@@ -445,7 +474,8 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     cdz_error err = {0};
     cdz_result *result = NULL;
     cancellation c = {.runtime = session->runtime};
-    cdz_status run = open_draft(session, p.json, &drafts, &request.assistant, &err);
+    cdz_pipeline *own = NULL;
+    cdz_status run = open_named(session, &o->common, p.json, &drafts, &request, &own, &err);
     if (run == CDZ_OK) run = cdz_submit(session->runtime, &request, &c.id, &err);
     if (run == CDZ_OK) {
         cdz_cli_on_interrupt(cancel, &c);
@@ -454,7 +484,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     }
     if (result && o->outputs && run == CDZ_OK) run = cdz_result_save(result, o->outputs, &err);
     if (result && o->json) puts(cdz_result_json(result));
-    if (out.failed && run == CDZ_OK) run = cdz_err(&err, CDZ_E_NOMEM, "out of memory for the text");
+    if (out.failed && run == CDZ_OK) run = cdz_err_memory(&err, "the text");
     if (result && !o->json) print_rows(result, &out);
     if (result && !o->json) print_rounds(result);
     if (result && !o->json) cdz_cli_say_warnings(&o->common, result);
@@ -463,6 +493,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
     cdz_result_free(result);
     cdz_drafts_close(&drafts);
+    if (own) cdz_session_free_pipeline(session, own);
     free_stream(&out);
     free_prompt(&p);
     cdz_arena_free(&arena);

@@ -149,7 +149,8 @@ static const char *clash(const cdz_score_options *o, int n_models)
     if (o->top && o->outputs) return "--top goes with a text or -p";
     if (o->top && o->summary && !o->json)
         return "--top is about each token, --summary leaves their lines out";
-    if (text && cdz_settings_first(&o->common.host, CDZ_TAKES_TIME | CDZ_TAKES_DRAFT))
+    if (text &&
+        cdz_settings_first(&o->common.host, CDZ_TAKES_TIME | CDZ_TAKES_DRAFT | CDZ_TAKES_OTHERS))
         return "--timeout and --assistant go with -p";
     if (o->outputs && (o->common.n_settings || cdz_settings_first(&o->common.host, UINT_MAX)))
         return "--outputs reads what was saved; of the options it takes --normalize, --summary and "

@@ -14,6 +14,8 @@
 #include "cli/service.h"
 #include "cli/tools.h"
 #include "serve/serve.h"
+
+enum { DEFAULT_QUEUE = 256, DEFAULT_RUNNING = 256 }; /* requests; the latter as a runtime is made */
 #endif
 
 const cdz_page cdz_page_serve = {
@@ -27,7 +29,7 @@ const cdz_page cdz_page_serve = {
         "SIGTERM or Ctrl-C ends it: new requests are refused, those that are there end; a second "
         "signal ends these too. SIGHUP has the file of --config read again.",
     .takes = CDZ_TAKES_MODEL | CDZ_TAKES_SERVER | CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS |
-             CDZ_TAKES_TOOLS,
+             CDZ_TAKES_TOOLS | CDZ_TAKES_OTHERS,
     .more_title = "Endpoints",
     .more =
         "  GET  /  a page to chat on\n"
@@ -69,11 +71,6 @@ static bool was_said(const cdz_settings *s, const char *name)
     return s->said[cdz_setting_index(cdz_setting_named(name))] != NULL;
 }
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the server's settings");
-}
-
 /* A path in the file is beside the file. */
 static cdz_status beside(serve_words *w, const char **path, const char *name,
                          const cdz_settings *line, cdz_error *err)
@@ -81,7 +78,7 @@ static cdz_status beside(serve_words *w, const char **path, const char *name,
     const char *folder = cdz_cli_folder_of(w->settings.program.server.config, &w->arena);
     if (!*path || **path == '/' || was_said(line, name)) return CDZ_OK;
     *path = cdz_arena_printf(&w->arena, "%s/%s", folder, *path);
-    return *path ? CDZ_OK : no_memory(err);
+    return *path ? CDZ_OK : cdz_err_memory(err, "the server's settings");
 }
 
 /* Where it listens is said once: --listen, or --host and --port. */
@@ -110,13 +107,48 @@ static cdz_status find_model(serve_words *w, cdz_served_settings *m, cdz_error *
     if (!found)
         return cdz_err(err, CDZ_E_NOT_FOUND, "[model %s]: there is no model %s", m->name, m->path);
     m->path = cdz_arena_strdup(&w->arena, found);
-    return m->path ? CDZ_OK : no_memory(err);
+    return m->path ? CDZ_OK : cdz_err_memory(err, "the server's settings");
+}
+
+static const char *const own_keys[] = {"control_vector", "control_vector_scaled",
+                                       "control_vector_layer_range"};
+enum { N_OWN_KEYS = sizeof own_keys / sizeof *own_keys };
+
+/* A line "key=value" for each part of a list; files of the file are beside it. */
+static void put_own(serve_words *w, const char *key, const char *list, bool files, cdz_buf *out)
+{
+    const char *folder = cdz_cli_folder_of(w->settings.program.server.config, &w->arena);
+    while (*(list += strspn(list, " \t,"))) {
+        size_t n = strcspn(list, ",");
+        const char *next = list + n;
+        while (list[n - 1] == ' ' || list[n - 1] == '\t') n--;
+        cdz_buf_printf(out, "%s=", key);
+        if (files && *list != '/') cdz_buf_printf(out, "%s/", folder);
+        cdz_buf_add(out, list, n);
+        cdz_buf_putc(out, '\n');
+        list = next;
+    }
+}
+
+/* What a model's section says about opening it, for open_model; NULL: nothing. */
+static cdz_status how_to_open(serve_words *w, const cdz_served_settings *m, const char **how,
+                              cdz_error *err)
+{
+    const char *const said[N_OWN_KEYS] = {m->control_vector, m->control_vector_scaled,
+                                          m->control_vector_layer_range};
+    cdz_buf lines = {0};
+    for (size_t i = 0; i < N_OWN_KEYS; i++)
+        if (said[i]) put_own(w, own_keys[i], said[i], i < 2, &lines);
+    *how = lines.len ? cdz_arena_strdup(&w->arena, lines.data) : NULL;
+    const bool good = !lines.failed && (!lines.len || *how);
+    cdz_buf_free(&lines);
+    return good ? CDZ_OK : cdz_err_memory(err, "the server's settings");
 }
 
 static cdz_status list_models(serve_words *w, const serving *run, cdz_error *err)
 {
     w->list = cdz_arena_array(&w->arena, w->models.n + 1, sizeof *w->list);
-    if (!w->list) return no_memory(err);
+    if (!w->list) return cdz_err_memory(err, "the server's settings");
     const char *name = w->settings.program.server.model_name;
     if (run->session.model)
         w->list[w->n_list++] = (cdz_serve_model){.id = name ? name : run->own_name,
@@ -127,8 +159,11 @@ static cdz_status list_models(serve_words *w, const serving *run, cdz_error *err
         CDZ_TRY(find_model(w, m, err));
         if (w->n_list && strcmp(w->list[0].id, m->name) == 0)
             return cdz_err(err, CDZ_E_USAGE, "[model %s]: MODEL is called so, too", m->name);
+        const char *how = NULL;
+        CDZ_TRY(how_to_open(w, m, &how, err));
         w->list[w->n_list++] = (cdz_serve_model){.id = m->name,
                                                  .path = m->path,
+                                                 .how = how,
                                                  .at_start = m->load && !strcmp(m->load, "start"),
                                                  .idle_s = m->idle};
     }
@@ -171,7 +206,8 @@ static cdz_serve_rules rules_of(const serve_words *w)
         .n_hosts = s->n_allowed_hosts,
         .origins = s->cors_origins,
         .n_origins = s->n_cors_origins,
-        .most_waiting = was_said(&w->settings, "max_queue") ? w->settings.options.max_queue : 256,
+        .most_waiting =
+            was_said(&w->settings, "max_queue") ? w->settings.options.max_queue : DEFAULT_QUEUE,
         .most_waiting_tokens = s->max_queue_tokens,
         .drain_s = was_said(&w->settings, "drain_timeout") ? s->drain_timeout : 25,
         .head_s = s->head_timeout,
@@ -179,6 +215,7 @@ static cdz_serve_rules rules_of(const serve_words *w)
         .idle_s = s->idle_timeout,
         .unread_s = s->read_timeout,
         .body = s->max_body,
+        .most_unread = s->max_unread,
         .connections = s->max_connections,
         .open_metrics = s->open_metrics,
         .json_log = s->log_format && strcmp(s->log_format, "json") == 0,
@@ -220,11 +257,35 @@ static void on_second(void *user, const cdz_serve_load *now)
     if (run->watched && !now->stuck) cdz_cli_tell_service("WATCHDOG=1");
 }
 
-static cdz_status open_model(void *user, const char *path, cdz_model **out, cdz_error *err)
+/* Lines of how_to_open, in place of what the command line says of these keys. */
+static cdz_status take_lines(cdz_settings *settings, char *lines, cdz_error *err)
+{
+    settings->model.n_control_vectors = settings->model.n_control_vectors_scaled = 0;
+    settings->model.control_vector_layer_range = NULL;
+    for (char *end; *lines; lines = end + 1) {
+        char *equals = strchr(lines, '=');
+        end = strchr(lines, '\n');
+        if (!equals || !end) break;
+        *equals = *end = '\0';
+        CDZ_TRY(cdz_settings_take(settings, cdz_setting_named(lines), equals + 1, err));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status open_model(void *user, const char *path, const char *how, cdz_model **out,
+                             cdz_error *err)
 {
     const serving *run = user;
-    const cdz_model_options how = cdz_settings_to_model(&run->common->host);
-    return cdz_model_open(run->session.runtime, path, &how, out, err);
+    cdz_settings settings = {0};
+    char *lines = strdup(how ? how : "");
+    cdz_status status = lines ? cdz_settings_copy(&run->common->host, &settings, err)
+                              : cdz_err_memory(err, "the model's settings");
+    if (status == CDZ_OK && how) status = take_lines(&settings, lines, err);
+    const cdz_model_options options = cdz_settings_to_model(&settings);
+    if (status == CDZ_OK) status = cdz_model_open(run->session.runtime, path, &options, out, err);
+    cdz_settings_free(&settings);
+    free(lines);
+    return status;
 }
 
 static cdz_status reread(void *user, cdz_error *err)
@@ -259,7 +320,6 @@ static void on_hangup(void *user)
 /* --- the beginning and the end ------------------------------------------------------------------------------------- */
 
 static const char *const default_host = "127.0.0.1";
-enum { DEFAULT_RUNNING = 256 }; /* as a runtime is made */
 
 typedef struct place {
     char host[256];
@@ -338,6 +398,9 @@ static cdz_status open_server(serving *run, const serve_words *w, const place *a
         .user = run,
         .on_tool = w->settings.program.n_tools ? cdz_cli_on_tool : NULL,
         .tool_user = (void *)(uintptr_t)&w->settings.program,
+        .others = run->session.with,
+        .other_names = run->session.with_names,
+        .n_others = run->session.n_with,
     };
     return cdz_serve_open(&options, &run->server, err);
 }
@@ -383,8 +446,10 @@ static int open_session(serving *run, const serve_words *w)
     opened.host.options.max_queue = 0;
     if (run->common->host.program.model || !w->models.n)
         return cdz_session_open(&opened, &run->session);
-    return cdz_session_runtime(&run->session, &opened, &err) == CDZ_OK ? CDZ_EXIT_OK
-                                                                       : cdz_cli_fail(&err);
+    return cdz_session_runtime(&run->session, &opened, &err) == CDZ_OK &&
+                   cdz_session_with(&run->session, &w->settings.program, &err) == CDZ_OK
+               ? CDZ_EXIT_OK
+               : cdz_cli_fail(&err);
 }
 
 /* --check-config: everything but the models. */

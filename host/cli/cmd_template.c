@@ -70,7 +70,7 @@ static cdz_status render(template_job *job, const char *json, size_t len, const 
 
 static cdz_status write_out(const cdz_buf *buf, cdz_error *err)
 {
-    if (buf->failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
+    if (buf->failed) return cdz_err_memory(err, "the text");
     if (buf->len) (void)fwrite(buf->data, 1, buf->len, stdout); /* checked at the program's end */
     return CDZ_OK;
 }

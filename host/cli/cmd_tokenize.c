@@ -41,7 +41,7 @@ const cdz_page cdz_page_tokenize = {
     .usage = "tokenize [MODEL] [-p TEXT] [options]\n",
     .about =
         "Prints the token ids of a text as a JSON array. The text is TEXT, or standard input exactly as "
-        "it is, a newline at its end included. MODEL is a folder with a tokenizer.json or tokenizer.model, or a GGUF file; "
+        "it is, a newline at its end included. MODEL is a folder with a tokenizer.json, tekken.json or tokenizer.model, or a GGUF file; "
         "without it: the shipped one.",
     .flags = rows,
     .takes = CDZ_TAKES_MODEL,
@@ -154,7 +154,7 @@ static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool 
     else
         CDZ_TRY(write_ids(job, json ? parsed.string : value, json ? parsed.len : len, err));
     cdz_buf_putc(&job->line, '\n');
-    if (job->line.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the answer");
+    if (job->line.failed) return cdz_err_memory(err, "the answer");
     (void)fwrite(job->line.data, 1, job->line.len, stdout); /* checked at the program's end */
     return CDZ_OK;
 }

@@ -171,12 +171,13 @@ const cdz_habit *cdz_page_habit(const cdz_page *page, size_t *i, const cdz_flag 
 /* --- pages --------------------------------------------------------------------------------------------------------------- */
 
 const cdz_page *const cdz_pages[] = {
-    &cdz_page_run,      &cdz_page_chat,       &cdz_page_serve,         &cdz_page_lua,
-    &cdz_page_explain,  &cdz_page_plugin,     &cdz_page_plugin_test,   &cdz_page_pull,
-    &cdz_page_list,     &cdz_page_model,      &cdz_page_model_convert, &cdz_page_model_quantize,
-    &cdz_page_tokenize, &cdz_page_template,   &cdz_page_grammar,       &cdz_page_config,
-    &cdz_page_detect,   &cdz_page_score,      &cdz_page_bench,         &cdz_page_bench_serve,
-    &cdz_page_parity,   &cdz_page_completion, &cdz_page_manual,        &cdz_page_version,
+    &cdz_page_run,         &cdz_page_chat,     &cdz_page_serve,         &cdz_page_lua,
+    &cdz_page_explain,     &cdz_page_plugin,   &cdz_page_plugin_test,   &cdz_page_pull,
+    &cdz_page_list,        &cdz_page_model,    &cdz_page_model_convert, &cdz_page_model_quantize,
+    &cdz_page_tokenize,    &cdz_page_template, &cdz_page_grammar,       &cdz_page_config,
+    &cdz_page_detect,      &cdz_page_steer,    &cdz_page_score,         &cdz_page_bench,
+    &cdz_page_bench_serve, &cdz_page_parity,   &cdz_page_completion,    &cdz_page_manual,
+    &cdz_page_version,
 };
 const size_t cdz_pages_n = sizeof cdz_pages / sizeof cdz_pages[0];
 

@@ -36,8 +36,9 @@ typedef struct cdz_page {
 extern const cdz_page cdz_page_run, cdz_page_chat, cdz_page_lua, cdz_page_explain, cdz_page_plugin,
     cdz_page_plugin_test, cdz_page_model, cdz_page_model_convert, cdz_page_model_quantize,
     cdz_page_tokenize, cdz_page_template, cdz_page_grammar, cdz_page_config, cdz_page_detect,
-    cdz_page_score, cdz_page_serve, cdz_page_bench, cdz_page_bench_serve, cdz_page_parity,
-    cdz_page_completion, cdz_page_manual, cdz_page_version, cdz_page_pull, cdz_page_list;
+    cdz_page_steer, cdz_page_score, cdz_page_serve, cdz_page_bench, cdz_page_bench_serve,
+    cdz_page_parity, cdz_page_completion, cdz_page_manual, cdz_page_version, cdz_page_pull,
+    cdz_page_list;
 
 /* Every page, commands in the order of `cadenza --help`, each before the pages of its verbs. */
 extern const cdz_page *const cdz_pages[];

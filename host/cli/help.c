@@ -3,7 +3,6 @@
 
 #include "cli/cli.h"
 #include "cli/flags.h"
-#include "config/generation.h"
 
 enum { WIDTH = 96, COLUMN = 30, VERBS = 20 };
 

@@ -12,16 +12,27 @@ static const struct {
     const cdz_page *page;
     cdz_command *run;
 } commands[] = {
-    {&cdz_page_run, cdz_cmd_run},           {&cdz_page_chat, cdz_cmd_chat},
-    {&cdz_page_serve, cdz_cmd_serve},       {&cdz_page_lua, cdz_cmd_lua},
-    {&cdz_page_explain, cdz_cmd_explain},   {&cdz_page_plugin, cdz_cmd_plugin},
-    {&cdz_page_pull, cdz_cmd_pull},         {&cdz_page_list, cdz_cmd_list},
-    {&cdz_page_model, cdz_cmd_model},       {&cdz_page_tokenize, cdz_cmd_tokenize},
-    {&cdz_page_template, cdz_cmd_template}, {&cdz_page_grammar, cdz_cmd_grammar},
-    {&cdz_page_config, cdz_cmd_config},     {&cdz_page_detect, cdz_cmd_detect},
-    {&cdz_page_score, cdz_cmd_score},       {&cdz_page_bench, cdz_cmd_bench},
-    {&cdz_page_parity, cdz_cmd_parity},     {&cdz_page_completion, cdz_cmd_completion},
-    {&cdz_page_manual, cdz_cmd_manual},     {&cdz_page_version, cdz_cmd_version},
+    {&cdz_page_run, cdz_cmd_run},
+    {&cdz_page_chat, cdz_cmd_chat},
+    {&cdz_page_serve, cdz_cmd_serve},
+    {&cdz_page_lua, cdz_cmd_lua},
+    {&cdz_page_explain, cdz_cmd_explain},
+    {&cdz_page_plugin, cdz_cmd_plugin},
+    {&cdz_page_pull, cdz_cmd_pull},
+    {&cdz_page_list, cdz_cmd_list},
+    {&cdz_page_model, cdz_cmd_model},
+    {&cdz_page_tokenize, cdz_cmd_tokenize},
+    {&cdz_page_template, cdz_cmd_template},
+    {&cdz_page_grammar, cdz_cmd_grammar},
+    {&cdz_page_config, cdz_cmd_config},
+    {&cdz_page_detect, cdz_cmd_detect},
+    {&cdz_page_steer, cdz_cmd_steer},
+    {&cdz_page_score, cdz_cmd_score},
+    {&cdz_page_bench, cdz_cmd_bench},
+    {&cdz_page_parity, cdz_cmd_parity},
+    {&cdz_page_completion, cdz_cmd_completion},
+    {&cdz_page_manual, cdz_cmd_manual},
+    {&cdz_page_version, cdz_cmd_version},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -75,7 +75,8 @@ static void check_hashes(checking *c)
                                          "chat_template.jinja", "tokenizer.model",
                                          "spiece.model",        "sentencepiece.bpe.model",
                                          "source.spm",          "target.spm",
-                                         "vocab.json"};
+                                         "vocab.json",          "merges.txt",
+                                         "tekken.json"};
     const cdz_tensors *set = &c->weights->tensors;
     cdz_error err = {0};
     for (uint32_t i = 0; i < set->n_files; i++)

@@ -37,8 +37,8 @@ static bool is_model_folder(const char *path)
 {
     return has_file(path, "config.json") || has_file(path, "tokenizer.json") ||
            has_file(path, "tokenizer.model") || has_file(path, "spiece.model") ||
-           has_file(path, "source.spm") || has_file(path, "generation_config.json") ||
-           has_file(path, "tokenizer_config.json");
+           has_file(path, "source.spm") || has_file(path, "tekken.json") ||
+           has_file(path, "generation_config.json") || has_file(path, "tokenizer_config.json");
 }
 
 /* --- places of models ---------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/parity.h"
-#include "config/profile.h"
 
 static cdz_status malformed(const char *what, cdz_error *err)
 {

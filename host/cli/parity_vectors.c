@@ -238,7 +238,7 @@ cdz_status cdz_parity_read_vectors(const char *path, cdz_arena *arena, const cdz
                                    cdz_error *err)
 {
     cdz_json *document = cdz_arena_alloc(arena, sizeof *document);
-    if (!document) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!document) return cdz_err_memory_in(err, path);
     CDZ_TRY(cdz_json_read_file(path, 0, NULL, arena, document, err));
     *cases = cdz_json_get(document, "cases");
     if (cdz_json_is(*cases, CDZ_JSON_ARRAY)) return CDZ_OK;

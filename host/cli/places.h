@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* Refuses a path to write that is a file of the model or the draft model, the pipeline, or one of `others` (NULLs and "-"
+/* Refuses a path to write that is a file of the model or the draft model, the pipeline, control vectors, or one of `others` (NULLs and "-"
  * are passed over). */
 cdz_status cdz_cli_check_place(const cdz_cli_options *options, const char *path,
                                const char *const *others, size_t n_others, cdz_error *err);

@@ -20,6 +20,7 @@ enum {
     OPT_TIMEOUT_MS,
     OPT_SEED,
     OPT_ASSISTANT,
+    OPT_WITH,
     OPT_MODEL,
     OPT_TEXT,
     OPT_JUNIT,
@@ -43,6 +44,8 @@ static const cdz_flag flags[] = {
      "a text that is replayed through the plugin; default: the kit's own"},
     {"assistant", 0, OPT_ASSISTANT, 0, "FOLDER",
      "the draft model beside it; default: the shipped one"},
+    {"with", 0, OPT_WITH, 0, "NAME=FOLDER",
+     "a further model for a plugin that asks for one of this name; may be repeated"},
     {"json", 0, OPT_JSON, 0, NULL, "one JSON object in place of the table"},
     {"junit", 0, OPT_JUNIT, 0, "FILE", "also writes a JUnit report"},
     {"list", 0, OPT_LIST, 0, NULL, "the checks: names, and which kinds of plugins they are for"},
@@ -72,7 +75,7 @@ enum { MOST_TIMEOUT_S = 3600 };
 typedef struct settings {
     cdz_check_options check;
     cdz_cli_options common;
-    const char **set; /* owned */
+    const char **set, **with; /* owned */
     const char *junit;
     const char *model, *assistant; /* as typed; else the shipped ones are used */
     bool seeded, json, list;
@@ -123,6 +126,7 @@ static void show_again(const settings *s, const cdz_check_report *report, uint32
     for (uint32_t k = 0; k < s->check.n_set; k++) put_option("-s ", s->set[k]);
     if (s->model) put_option("--model ", s->model);
     if (s->assistant) put_option("--assistant ", s->assistant);
+    for (uint32_t k = 0; k < s->check.n_with; k++) put_option("--with ", s->check.with[k]);
     if (s->check.text) put_option("--text ", s->check.text);
     if (s->check.timeout_ms % 1000)
         printf(" --timeout-ms %u", s->check.timeout_ms);
@@ -188,6 +192,7 @@ static int run_checks(settings *s)
     s->check.n_plugins = s->common.host.options.n_plugins;
     s->check.registry.safe_mode = s->common.host.options.safe_mode;
     s->check.set = s->set;
+    s->check.with = s->with;
     s->check.registry.builtin_dir = cdz_env_plugin_dir();
     if (!cdz_places_of_user(&places, &s->check.registry)) {
         cdz_cli_say("out of memory");
@@ -237,6 +242,14 @@ static uint64_t take_number(const char *name, const char *text, uint64_t least, 
     return n;
 }
 
+static void add_model(settings *s, const char *text, int *status)
+{
+    if (!cdz_cli_named_folder(text))
+        *status = cdz_cli_misuse("plugin test", "--with %s: expected NAME=FOLDER", text);
+    else
+        (void)add(&s->with, &s->check.n_with, text, status);
+}
+
 static void take_option(settings *s, cdz_args *a)
 {
     int *status = &a->status;
@@ -258,6 +271,7 @@ static void take_option(settings *s, cdz_args *a)
     case 's': (void)add(&s->set, &s->check.n_set, a->value, status); break;
     case OPT_MODEL: s->model = a->value; break;
     case OPT_ASSISTANT: s->assistant = a->value; break;
+    case OPT_WITH: add_model(s, a->value, status); break;
     case OPT_JUNIT: s->junit = a->value; break;
     case OPT_JSON: s->json = true; break;
     case OPT_LIST: s->list = true; break;
@@ -290,5 +304,6 @@ int cdz_cli_plugin_test(int argc, char **argv)
     const int status = a.stopped ? a.status : act(&s, a.n_words, a.words);
     cdz_cli_options_free(&s.common);
     free((void *)s.set);
+    free((void *)s.with);
     return status;
 }

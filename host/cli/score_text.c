@@ -39,7 +39,7 @@ static cdz_status read_file(const char *path, char **text, size_t *len, cdz_erro
 static cdz_status parse_ids(const char *list, int32_t **ids, size_t *n, cdz_error *err)
 {
     *ids = calloc(strlen(list) / 2 + 1, sizeof **ids);
-    if (!*ids) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the ids");
+    if (!*ids) return cdz_err_memory(err, "the ids");
     for (const char *at = list; *at;) {
         char *end;
         errno = 0;
@@ -75,7 +75,7 @@ static cdz_status join(text_job *job, const int32_t *context, const int32_t *tex
     job->n = job->n_context + n_text;
     job->ids = calloc(job->n + 1, sizeof *job->ids);
     job->logprobs = calloc(job->n + 1, sizeof *job->logprobs);
-    if (!job->ids || !job->logprobs) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the ids");
+    if (!job->ids || !job->logprobs) return cdz_err_memory(err, "the ids");
     if (job->n_context) memcpy(job->ids, context, job->n_context * sizeof *context);
     if (n_text) memcpy(job->ids + job->n_context, text, n_text * sizeof *text);
     for (size_t i = 0; i < job->n; i++) job->logprobs[i] = NAN;
@@ -163,7 +163,7 @@ static cdz_status score_part(text_job *job, size_t from, size_t n, size_t known,
     for (size_t i = known; status == CDZ_OK && values && i < n; i++) {
         job->logprobs[from + i] = values[before + i];
         if (!take_top(job, result, (uint32_t)(before + i), from + i))
-            status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the scores");
+            status = cdz_err_memory(err, "the scores");
     }
     cdz_result_free(result);
     return status;

@@ -143,7 +143,7 @@ static cdz_status read_scores(saved_job *job, cdz_error *err)
     in->n_vocab = (uint32_t)t->shape[1];
     in->n_steps = count_steps(job);
     const float **scores = cdz_arena_array(&job->arena, in->n_steps, sizeof *scores);
-    if (!scores) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", job->path);
+    if (!scores) return cdz_err_memory_in(err, job->path);
     for (uint32_t s = 0; s < in->n_steps; s++) {
         char name[32];
         snprintf(name, sizeof name, "scores/%u", (unsigned)s);
@@ -152,7 +152,7 @@ static cdz_status read_scores(saved_job *job, cdz_error *err)
             return cdz_err(err, CDZ_E_INPUT, "%s: \"%s\" has another shape than \"scores/0\"",
                            job->path, name);
         scores[s] = copied(job, t);
-        if (!scores[s]) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", job->path);
+        if (!scores[s]) return cdz_err_memory_in(err, job->path);
     }
     in->scores = scores;
     return CDZ_OK;
@@ -170,7 +170,7 @@ static cdz_status read_saved(saved_job *job, cdz_error *err)
     in->n_rows = (uint32_t)t->shape[0];
     in->len = (uint32_t)t->shape[1];
     in->sequences = copied(job, t);
-    if (!in->sequences) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", job->path);
+    if (!in->sequences) return cdz_err_memory_in(err, job->path);
     CDZ_TRY(read_scores(job, err));
     if (!cdz_tensors_find(&job->tensors, "beam_indices")) return CDZ_OK;
     CDZ_TRY(need(job, "beam_indices", "I32", &t, err));
@@ -181,7 +181,7 @@ static cdz_status read_saved(saved_job *job, cdz_error *err)
                        job->path);
     in->n_columns = (uint32_t)t->shape[1];
     in->beam_indices = copied(job, t);
-    return in->beam_indices ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", job->path);
+    return in->beam_indices ? CDZ_OK : cdz_err_memory_in(err, job->path);
 }
 
 static void print_saved(const cdz_score_options *o, const cdz_transition *in, const float *values,

@@ -62,16 +62,10 @@ static cdz_status use_loop_of_model(cdz_pipeline *pipeline, const cdz_cli_option
     return cdz_pipeline_custom_generate(pipeline, folder, err);
 }
 
-cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
-                                const char *file, cdz_pipeline **out, cdz_error *err)
+/* What the command line says of every pipeline; takes the pipeline, also on failure. */
+static cdz_status finish_pipeline(const cdz_session *session, const cdz_cli_options *options,
+                                  cdz_pipeline *pipeline, cdz_pipeline **out, cdz_error *err)
 {
-    cdz_pipeline *pipeline;
-    const bool typed = !file || (options->host.program.pipeline &&
-                                 strcmp(file, options->host.program.pipeline) == 0);
-    if (typed)
-        CDZ_TRY(cdz_pipeline_load(session->runtime, options->host.program.pipeline, &pipeline, err));
-    else
-        CDZ_TRY(cdz_pipeline_load_for_request(session->runtime, file, &pipeline, err));
     cdz_status status = CDZ_OK;
     if (options->host.program.custom_generate)
         status = cdz_pipeline_custom_generate(pipeline, options->host.program.custom_generate, err);
@@ -90,6 +84,27 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
     else
         cdz_pipeline_free(pipeline);
     return status;
+}
+
+cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
+                                const char *file, cdz_pipeline **out, cdz_error *err)
+{
+    cdz_pipeline *pipeline;
+    const bool typed = !file || (options->host.program.pipeline &&
+                                 strcmp(file, options->host.program.pipeline) == 0);
+    if (typed)
+        CDZ_TRY(cdz_pipeline_load(session->runtime, options->host.program.pipeline, &pipeline, err));
+    else
+        CDZ_TRY(cdz_pipeline_load_for_request(session->runtime, file, &pipeline, err));
+    return finish_pipeline(session, options, pipeline, out, err);
+}
+
+cdz_status cdz_session_written_pipeline(const cdz_session *session, const cdz_cli_options *options,
+                                        const cdz_json *object, cdz_pipeline **out, cdz_error *err)
+{
+    cdz_pipeline *pipeline;
+    CDZ_TRY(cdz_pipeline_of_object_alone(session->runtime, object, &pipeline, err));
+    return finish_pipeline(session, options, pipeline, out, err);
 }
 
 void cdz_session_free_pipeline(const cdz_session *session, cdz_pipeline *pipeline)
@@ -156,24 +171,29 @@ cdz_status cdz_session_runtime(cdz_session *s, const cdz_cli_options *o, cdz_err
     return cdz_open(&options, &s->runtime, err);
 }
 
+const char *cdz_cli_named_folder(const char *given)
+{
+    const char *equals = strchr(given, '=');
+    return equals && equals != given && equals[1] ? equals + 1 : NULL;
+}
+
 /* Further models: NAME=FOLDER each. */
-static cdz_status open_with(cdz_session *s, const cdz_program_settings *program, cdz_error *err)
+cdz_status cdz_session_with(cdz_session *s, const cdz_program_settings *program, cdz_error *err)
 {
     char path[4096];
     s->with = calloc(program->n_with + 1, sizeof(cdz_model *));
     s->with_names = calloc(program->n_with + 1, sizeof(char *));
-    if (!s->with || !s->with_names) return cdz_err(err, CDZ_E_NOMEM, "out of memory for models");
+    if (!s->with || !s->with_names) return cdz_err_memory(err, "models");
     for (uint32_t i = 0; i < program->n_with; i++) {
-        const char *given = program->with[i], *equals = strchr(given, '=');
-        if (!equals || equals == given || !equals[1])
-            return cdz_err(err, CDZ_E_USAGE, "--with %s: expected NAME=FOLDER", given);
+        const char *given = program->with[i], *named = cdz_cli_named_folder(given);
+        if (!named) return cdz_err(err, CDZ_E_USAGE, "--with %s: expected NAME=FOLDER", given);
         const char *folder =
-            cdz_cli_model_folder(&(cdz_program_settings){.offline = program->offline}, equals + 1,
+            cdz_cli_model_folder(&(cdz_program_settings){.offline = program->offline}, named,
                                  CDZ_NEED_WEIGHTS, path, sizeof path);
         if (!folder)
             return cdz_err(err, CDZ_E_NOT_FOUND, "--with %s: there is no such model", given);
-        s->with_names[i] = strndup(given, (size_t)(equals - given));
-        if (!s->with_names[i]) return cdz_err(err, CDZ_E_NOMEM, "out of memory for models");
+        s->with_names[i] = strndup(given, (size_t)(named - given) - 1);
+        if (!s->with_names[i]) return cdz_err_memory(err, "models");
         CDZ_TRY(cdz_model_open(s->runtime, folder, NULL, &s->with[i], err));
         s->n_with++;
     }
@@ -216,7 +236,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, const c
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
     CDZ_TRY(cdz_session_model(s, o, folder, err));
     if (assistant) CDZ_TRY(cdz_model_open(s->runtime, assistant, NULL, &s->assistant, err));
-    CDZ_TRY(open_with(s, &o->host.program, err));
+    CDZ_TRY(cdz_session_with(s, &o->host.program, err));
     CDZ_TRY(open_observed(s, o->host.program.observe, err));
     return o->host.program.dev ? watch(s, err) : CDZ_OK;
 }

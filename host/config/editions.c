@@ -12,6 +12,8 @@ void cdz_edition_release(cdz_edition *edition)
 {
     if (!edition) return;
     if (atomic_fetch_sub_explicit(&edition->references, 1, memory_order_acq_rel) != 1) return;
+    cdz_edition_kept *kept = cdz_edition_kept_now(edition);
+    if (kept) kept->end(kept);
     cdz_link_free(edition->link);
     cdz_arena_free(&edition->arena);
     free(edition);
@@ -31,9 +33,9 @@ static cdz_status read_sources(cdz_pipeline *p, cdz_edition *edition, cdz_error 
     cdz_sources *sources = &edition->sources;
     const char *plugins = cdz_registry_builtin_dir(p->registry);
     if (plugins) sources->profiles = cdz_arena_printf(sources->arena, "%s/profiles", plugins);
-    if (plugins && !sources->profiles)
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", p->name);
+    if (plugins && !sources->profiles) return cdz_err_memory_in(err, p->name);
     sources->of_request = p->of_request;
+    sources->no_files = p->written;
     if (p->text)
         CDZ_TRY(cdz_sources_read(sources, p->text, p->len, p->name, err));
     else
@@ -50,9 +52,10 @@ static cdz_status read_sources(cdz_pipeline *p, cdz_edition *edition, cdz_error 
 cdz_status cdz_pipeline_read(cdz_pipeline *pipeline, bool newest, cdz_edition **out, cdz_error *err)
 {
     cdz_edition *edition = calloc(1, sizeof *edition);
-    if (!edition) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", pipeline->name);
+    if (!edition) return cdz_err_memory_in(err, pipeline->name);
     atomic_init(&edition->references, 1);
     atomic_init(&edition->reported, false);
+    atomic_init(&edition->kept, NULL);
     edition->sources.arena = &edition->arena;
     cdz_status st = read_sources(pipeline, edition, err);
     if (st == CDZ_OK)
@@ -100,6 +103,23 @@ cdz_edition *cdz_pipeline_newest(cdz_pipeline *pipeline)
     atomic_fetch_add_explicit(&now->references, 1, memory_order_relaxed);
     cdz_mutex_unlock(&pipeline->lock);
     return now;
+}
+
+const cdz_named_folder *cdz_edition_models(const cdz_edition *edition, uint32_t *n)
+{
+    *n = edition->sources.n_models;
+    return edition->sources.models;
+}
+
+cdz_edition_kept *cdz_edition_kept_now(cdz_edition *edition)
+{
+    return atomic_load(&edition->kept);
+}
+
+cdz_edition_kept *cdz_edition_keep(cdz_edition *edition, cdz_edition_kept *kept)
+{
+    cdz_edition_kept *there = NULL;
+    return atomic_compare_exchange_strong(&edition->kept, &there, kept) ? kept : there;
 }
 
 uint64_t cdz_pipeline_edition_number(const cdz_pipeline *pipeline)

@@ -176,7 +176,19 @@ static void write_strategy(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
 bool cdz_explain_shows(const cdz_setting *setting)
 {
     const unsigned groups = CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS;
-    return (setting->group & groups) && setting->kind != CDZ_KIND_TEXTS;
+    return (setting->group & groups) &&
+           (setting->home == CDZ_HOME_MODEL || setting->kind != CDZ_KIND_TEXTS);
+}
+
+/* What was said of it; of texts all. NULL: nothing. */
+static const char *said_of(cdz_arena *arena, const cdz_settings *said, const cdz_setting *setting)
+{
+    uint32_t n = 0;
+    const char *all = said ? said->said[cdz_setting_index(setting)] : NULL;
+    const char *const *texts = all ? cdz_settings_texts(said, setting, &n) : NULL;
+    for (uint32_t i = 0; all && i < n; i++)
+        all = i ? cdz_arena_printf(arena, "%s, %s", all, texts[i]) : texts[i];
+    return all;
 }
 
 bool cdz_explain_setting(cdz_arena *arena, const cdz_pipeline *pipeline, const cdz_settings *said,
@@ -184,7 +196,7 @@ bool cdz_explain_setting(cdz_arena *arena, const cdz_pipeline *pipeline, const c
 {
     cdz_origin at;
     out->from = "command line";
-    out->value = said ? said->said[cdz_setting_index(setting)] : NULL;
+    out->value = said_of(arena, said, setting);
     if (out->value) {
         if (!*out->value) out->value = "yes"; /* a switch */
         return true;
@@ -272,6 +284,18 @@ static void write_phases(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
     if (!runs_outside(plan)) return;
     cdz_buf_puts(out, "\nProcessors outside of phases, in order\n");
     write_phase_chain(arena, plan, plan->origins, 0, out);
+}
+
+static void write_models(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
+{
+    uint32_t n;
+    const cdz_named_folder *at = cdz_edition_models(plan->edition, &n);
+    table t = {.arena = arena};
+    for (uint32_t i = 0; i < n; i++)
+        add_row(&t, at[i].name, at[i].folder, cdz_explain_where(arena, &at[i].origin), "");
+    if (!n) return;
+    cdz_buf_puts(out, "\nFurther models\n");
+    write_table(&t, out);
 }
 
 const char *cdz_explain_parameter(cdz_arena *arena, const cdz_plan *plan, uint32_t slot)
@@ -402,6 +426,7 @@ cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *mod
     cdz_buf_printf(out, "%s\n", pipeline->name);
     write_settings(arena, pipeline, said, out);
     write_strategy(arena, plan, out);
+    write_models(arena, plan, out);
     if (plan->drafter.plugin.base)
         write_instances(arena, plan, "Drafter", &plan->drafter, 1, false, out);
     if (plan->n_phases)

@@ -131,6 +131,23 @@ static void put_generation(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
     cdz_buf_puts(out, *comma ? "\n  }" : "}");
 }
 
+static void put_models(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
+{
+    uint32_t n;
+    const cdz_named_folder *at = cdz_edition_models(plan->edition, &n);
+    if (n) cdz_buf_puts(out, ",\n  \"models\": {");
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_buf_puts(out, i ? ",\n    " : "\n    ");
+        put_string(out, at[i].name);
+        cdz_buf_puts(out, ": {");
+        put_member(out, "value", at[i].folder);
+        cdz_buf_puts(out, ", ");
+        put_member(out, "from", cdz_explain_where(arena, &at[i].origin));
+        cdz_buf_putc(out, '}');
+    }
+    if (n) cdz_buf_puts(out, "\n  }");
+}
+
 typedef struct sentences {
     cdz_buf *out;
     uint32_t n;
@@ -161,6 +178,7 @@ static void put_plan(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
         put_list(arena, plan, "decoding_press", plan->presses + plan->n_prompt_presses,
                  plan->n_presses - plan->n_prompt_presses, out);
     }
+    put_models(arena, plan, out);
     put_generation(arena, plan, out);
     cdz_buf_puts(out, ",\n  \"warnings\": [");
     cdz_explain_warnings(arena, plan, put_warning, &warnings);

@@ -18,6 +18,9 @@ void cdz_pipeline_schema(cdz_buf *out)
     cdz_settings_file_schema("model", out);
     cdz_buf_puts(out, "},\n  \"names\": {\"type\": \"object\", \"description\": \"other names for "
                       "parameters\", \"additionalProperties\": {\"type\": \"string\"}},\n"
+                      "  \"models\": {\"type\": \"object\", \"description\": \"further models "
+                      "that decode loops use by name: folders\", "
+                      "\"additionalProperties\": {\"type\": \"string\"}},\n"
                       "  \"generation\": {\"type\": \"object\", ");
     cdz_params_schema(cdz_generation_table(), NULL, out);
     cdz_buf_puts(out, "}\n  },\n  \"additionalProperties\": {\"type\": \"object\", \"description\": "

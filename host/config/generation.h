@@ -21,6 +21,12 @@ typedef struct cdz_compression {
     cdz_opt_real target_ratio;
 } cdz_compression;
 
+/* Cadenza's own: output_logprobs and output_kv. */
+typedef struct cdz_own_outputs {
+    bool logprobs; /* raw and processed log-probability of every token */
+    bool kv;       /* what the rows' caches hold at the end */
+} cdz_own_outputs;
+
 /* The resolved configuration of one request; what generate() fills in is filled in. Fields are spelled as there.
  * Parameters whose feature is not built yet are known by name and refused with a sentence when set to something
  * that would act (generation_modes.c). */
@@ -46,7 +52,7 @@ typedef struct cdz_generation {
     cdz_int_real exponential_decay_length_penalty;
     cdz_int_list suppress_tokens, begin_suppress_tokens;
     /* Cadenza's own: a constraint on the answer, one of them (docs/structured.md). */
-    const char *json_schema, *regex, *grammar, *grammar_after;
+    const char *json_schema, *regex, *grammar, *structural_tag, *grammar_after;
     cdz_string_list choice;
     cdz_opt_bool json_object;
     cdz_opt_bool token_healing;
@@ -56,7 +62,7 @@ typedef struct cdz_generation {
     bool output_scores, output_logits, output_attentions, output_hidden_states,
         return_dict_in_generate;
     cdz_opt_int output_scores_top; /* Cadenza's own: so many of output_scores */
-    bool output_logprobs; /* Cadenza's own: raw and processed log-probability of every token */
+    cdz_own_outputs output;
     cdz_opt_int pad_token_id, bos_token_id;
     cdz_int_list eos_token_id;
     cdz_int_list decoder_start_token_id; /* encoder-decoder models */

@@ -29,6 +29,11 @@
         .flags = flags_, .min = min_, .max = max_                                                  \
     }
 #define PRESSED_INT(F, help_) PRESSED(F, cdz_opt_int, CDZ_T_OPT_INT, 0, 1, 1048576, help_)
+#define OUTPUT(F, help_)                                                                           \
+    {                                                                                              \
+        .name = "output_" #F, .help = help_, .offset = CDZ_FIELD_(cdz_generation, output.F, bool), \
+        .type = CDZ_T_BOOL, .max = 1                                                               \
+    }
 
 /* Ranges here are what transformers' validate() refuses; what a processor refuses when it is built is its own row's. */
 static const cdz_param rows[] = {
@@ -77,6 +82,9 @@ static const cdz_param rows[] = {
     CDZ_STRING(cdz_generation, regex, NULL, "the answer as a whole matches this regular expression"),
     CDZ_STRING(cdz_generation, grammar, NULL,
                "the answer is a text of this grammar: GBNF or Lark, told apart by their look"),
+    CDZ_STRING(cdz_generation, structural_tag, NULL,
+               "JSON: the answer is free text, and a trigger in it begins a tag, whose inside fits a "
+               "schema"),
     CDZ_STRING(cdz_generation, grammar_after, NULL,
                "the constraint begins behind this text; what comes before it is free"),
     CDZ_STRINGS(cdz_generation, choice, 0, "the answer is one of these texts"),
@@ -93,8 +101,9 @@ static const cdz_param rows[] = {
     BOOL(output_logits, false, "return raw logits of each step"),
     BOOL(output_attentions, false, "return attention weights"),
     BOOL(output_hidden_states, false, "return hidden states"),
+    OUTPUT(kv, "return the keys and values that rows' caches hold at the end"),
     BOOL(return_dict_in_generate, false, "return more than sequences"),
-    BOOL(output_logprobs, false, "return log-probabilities of the chosen tokens, raw and processed"),
+    OUTPUT(logprobs, "return log-probabilities of the chosen tokens, raw and processed"),
     OPT_INT(pad_token_id, ID, "fills finished rows; unset: the first end-of-sequence token"),
     OPT_INT(bos_token_id, ID, "start when no prompt is given"),
     INTS(eos_token_id, ID, "end-of-sequence tokens"),

@@ -30,9 +30,11 @@ int cdz_phase_key_of(const char *name)
     return -1;
 }
 
-/* Generation parameters that edit a row and ask for nothing but the row are called as their processors. */
+/* Generation parameters that edit a row and ask for nothing but the row are called as their processors; constraints are
+ * several of one processor. */
 static bool edits_a_row(const char *name)
 {
+    if (cdz_hf_is_constraint(name)) return true;
     for (uint32_t i = 0; i < cdz_hf_n_processors; i++)
         if (strcmp(cdz_hf_processors[i].id, name) == 0)
             return cdz_hf_processors[i].traits & CDZ_HF_ROW_ALONE;
@@ -146,7 +148,8 @@ static cdz_status take_parameter(cdz_linker *l, cdz_phase_part *phase, const cdz
     if (at < 0) return why->code;
     cdz_slot_value *v = &phase->generation[phase->n_generation++];
     *v = (cdz_slot_value){.slot = (uint32_t)at, .origin = w->origin};
-    return cdz_generation_from_text(v->slot, w->text, &l->link->arena, &v->value, why);
+    CDZ_TRY(cdz_generation_from_text(v->slot, w->text, &l->link->arena, &v->value, why));
+    return cdz_linker_constraint(l, w, &v->value, why);
 }
 
 /* Lists are read by their key, once. */

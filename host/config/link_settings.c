@@ -149,7 +149,8 @@ static cdz_status settings_of(cdz_linker *l, cdz_part *entry, const cdz_part *co
 /* Sections and `-s section.name` that belong to no entry. */
 static cdz_status check_unused(cdz_linker *l, const entry_list *entries)
 {
-    static const char *const reserved[] = {"generation", "pipeline", "names"};
+    static const char *const reserved[] = {"generation", "pipeline", "names", "models"};
+    const size_t n_reserved = sizeof reserved / sizeof reserved[0];
     const cdz_sources *s = l->sources;
     const size_t n_names = (size_t)entries->n + l->link->n_phases;
     const char **names = cdz_arena_array(&l->link->arena, n_names, sizeof *names);
@@ -171,10 +172,10 @@ static cdz_status check_unused(cdz_linker *l, const entry_list *entries)
     for (uint32_t i = 0; i < s->n_sections; i++) {
         const cdz_written_section *section = &s->sections[i];
         bool used = cdz_setting_section(section->name);
-        for (size_t k = 0; k < 3 && !used; k++) used = !strcmp(reserved[k], section->name);
+        for (size_t k = 0; k < n_reserved && !used; k++) used = !strcmp(reserved[k], section->name);
         for (size_t k = 0; k < n_names && !used; k++) used = !strcmp(names[k], section->name);
         if (used) continue;
-        const char *near = cdz_nearest_name(section->name, reserved, 3);
+        const char *near = cdz_nearest_name(section->name, reserved, n_reserved);
         if (!near) near = cdz_nearest_name(section->name, names, n_names);
         cdz_warn(&l->link->warnings, &l->link->arena, "%s:%u: [%s] is used by nothing%s%s%s",
                  section->origin.file, section->origin.line, section->name,
@@ -225,16 +226,14 @@ cdz_status cdz_linker_settings(cdz_linker *l)
     return check_unused(l, &entries);
 }
 
-/* "file:PATH" as the value of a constraint: what the file holds, beside the file that says so. What a stranger's request
- * names is no file. */
-static cdz_status read_constraint(cdz_linker *l, const cdz_written *w, cdz_json *value,
-                                  cdz_error *why)
+cdz_status cdz_linker_constraint(cdz_linker *l, const cdz_written *w, cdz_json *value,
+                                 cdz_error *why)
 {
-    static const char *const names[] = {"json_schema", "regex", "grammar"};
+    static const char *const names[] = {"json_schema", "regex", "grammar", "structural_tag"};
     bool may = false;
     char *text = NULL;
     size_t len = 0;
-    for (size_t i = 0; i < 3; i++) may |= strcmp(w->name, names[i]) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) may |= strcmp(w->name, names[i]) == 0;
     if (!may || value->type != CDZ_JSON_STRING || strncmp(value->string, "file:", 5) != 0)
         return CDZ_OK;
     if (l->sources->of_request && w->origin.source != CDZ_SOURCE_COMMAND)
@@ -267,7 +266,7 @@ cdz_status cdz_linker_generation(cdz_linker *l)
         v->origin = w->origin;
         cdz_error why = {0};
         cdz_status st = cdz_generation_from_text(v->slot, w->text, &link->arena, &v->value, &why);
-        if (st == CDZ_OK) st = read_constraint(l, w, &v->value, &why);
+        if (st == CDZ_OK) st = cdz_linker_constraint(l, w, &v->value, &why);
         if (st == CDZ_OK) continue;
         return cdz_origin_error(&w->origin, w->name, st, why.text, l->err);
     }

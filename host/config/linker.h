@@ -32,6 +32,10 @@ cdz_status cdz_linker_phases(cdz_linker *l);
 /* The settings of every plugin that the link has by now; what belongs to none is refused or warned of. */
 cdz_status cdz_linker_settings(cdz_linker *l);
 cdz_status cdz_linker_generation(cdz_linker *l);
+/* "file:PATH" as the value of a constraint: what the file holds, beside the file that says so. What a stranger's request
+ * names is no file. */
+cdz_status cdz_linker_constraint(cdz_linker *l, const cdz_written *w, cdz_json *value,
+                                 cdz_error *why);
 /* The defaults of the generation table as values, for parameters that mirror one nobody set. */
 cdz_status cdz_linker_defaults(cdz_linker *l);
 

@@ -44,12 +44,12 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
                                const char *name, cdz_pipeline **out, cdz_error *err)
 {
     cdz_pipeline *p = new_pipeline(registry, name);
-    if (!p) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    if (!p) return cdz_err_memory_in(err, name);
     p->len = text ? len : 0;
     p->text = cdz_arena_strndup(&p->arena, text ? text : "", p->len);
     if (p->text) return finish(p, out, err);
     cdz_pipeline_release(p);
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    return cdz_err_memory_in(err, name);
 }
 
 const char *cdz_pipeline_host_setting(const cdz_pipeline *pipeline, const cdz_setting *setting,
@@ -69,7 +69,7 @@ cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *pat
                                          cdz_pipeline **out, cdz_error *err)
 {
     cdz_pipeline *p = new_pipeline(registry, path);
-    if (!p) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!p) return cdz_err_memory_in(err, path);
     return finish(p, out, err);
 }
 
@@ -77,8 +77,22 @@ cdz_status cdz_pipeline_create_for_request(cdz_registry *registry, const char *p
                                            cdz_pipeline **out, cdz_error *err)
 {
     cdz_pipeline *p = new_pipeline(registry, path);
-    if (!p) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!p) return cdz_err_memory_in(err, path);
     p->of_request = true;
+    return finish(p, out, err);
+}
+
+cdz_status cdz_pipeline_create_written(cdz_registry *registry, const char *text, size_t len,
+                                       cdz_pipeline **out, cdz_error *err)
+{
+    cdz_pipeline *p = new_pipeline(registry, "the request's pipeline");
+    if (p) p->text = cdz_arena_strndup(&p->arena, text, len);
+    if (!p || !p->text) {
+        cdz_pipeline_release(p);
+        return cdz_err(err, CDZ_E_NOMEM, "request: out of memory for its pipeline");
+    }
+    p->len = len;
+    p->of_request = p->written = true;
     return finish(p, out, err);
 }
 
@@ -106,7 +120,7 @@ static cdz_status remember(cdz_pipeline *p, const char *name, const char *value,
         o->name = cdz_arena_strdup(&p->arena, name);
         o->value = cdz_arena_strdup(&p->arena, value);
     }
-    if (!o || !o->name || !o->value) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", p->name);
+    if (!o || !o->name || !o->value) return cdz_err_memory_in(err, p->name);
     *p->overrides_end = o;
     p->overrides_end = &o->next;
     return CDZ_OK;
@@ -129,7 +143,7 @@ cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or
     cdz_mutex_lock(&pipeline->lock);
     cdz_status st = check_open(pipeline, err);
     const char *copy = st == CDZ_OK ? cdz_arena_strdup(&pipeline->arena, path_or_id) : NULL;
-    if (st == CDZ_OK && !copy) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", pipeline->name);
+    if (st == CDZ_OK && !copy) st = cdz_err_memory_in(err, pipeline->name);
     if (st == CDZ_OK) {
         pipeline->strategy = pipeline->now->strategy = copy;
         forget_link(pipeline->now);

@@ -16,6 +16,7 @@ typedef struct cdz_instance {
     uint32_t place; /* 1-27: transformers' place in the processor order (docs/reference/internals/processors.md, section 3) */
     bool custom;    /* named by the user rather than by the profile */
     uint32_t phases; /* of a processor: bit n is set when it runs in phase n (cadenza/ext/phase.h); 0: in all */
+    bool of_phase; /* a phase's constraint: it is told of the tokens of its phase alone */
 } cdz_instance;
 
 /* Bits of cdz_instance.phases: every phase; and rows whose next token is decided, which only the teller edits. */
@@ -28,6 +29,7 @@ typedef struct cdz_plan_phase {
     cdz_origin origin;                      /* of the section */
     const cdz_origin *origins;              /* as of the plan, with what the phase sets */
     const char *begin, *until, *max_tokens; /* as JSON; NULL: unset */
+    const cdz_generation *constrained; /* its values, where it has a constraint of its own; else NULL */
 } cdz_plan_phase;
 
 /* A pipeline as one reading of its files made it. Reference-counted. */
@@ -83,6 +85,9 @@ cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *pat
  * (plug/consent.h). */
 cdz_status cdz_pipeline_create_for_request(cdz_registry *registry, const char *path,
                                            cdz_pipeline **out, cdz_error *err);
+/* The same for text that was made from such a document: no file is read for it but profiles. */
+cdz_status cdz_pipeline_create_written(cdz_registry *registry, const char *text, size_t len,
+                                       cdz_pipeline **out, cdz_error *err);
 /* A setting of the host as the file says it now, in [model] as a rule, and where; NULL: nothing is said of it. Memory is the
  * pipeline's, while it is not changed. */
 const char *cdz_pipeline_host_setting(const cdz_pipeline *pipeline, const cdz_setting *setting,
@@ -121,6 +126,15 @@ void cdz_plan_free(cdz_plan *plan);
 cdz_status cdz_pipeline_read_again(cdz_pipeline *pipeline, cdz_edition **out, cdz_error *err);
 void cdz_pipeline_adopt(cdz_pipeline *pipeline, cdz_edition *edition); /* takes the reference */
 void cdz_edition_release(cdz_edition *edition);                        /* NULL is fine */
+/* Its [models]; as long as it. */
+const cdz_named_folder *cdz_edition_models(const cdz_edition *edition, uint32_t *n);
+/* What whoever opens those models keeps with the edition, which ends it; NULL: nothing yet. The first that is given stays:
+ * returns what there is then. [any] */
+typedef struct cdz_edition_kept {
+    void (*end)(struct cdz_edition_kept *kept);
+} cdz_edition_kept;
+cdz_edition_kept *cdz_edition_kept_now(cdz_edition *edition);
+cdz_edition_kept *cdz_edition_keep(cdz_edition *edition, cdz_edition_kept *kept);
 void cdz_pipeline_lock_reloading(cdz_pipeline *pipeline);
 void cdz_pipeline_unlock_reloading(cdz_pipeline *pipeline);
 /* A plan from an edition that need not be the newest. */

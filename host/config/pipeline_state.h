@@ -17,9 +17,10 @@ struct cdz_edition {
     uint64_t number; /* from 1; 0: not adopted yet */
     cdz_arena arena; /* of sources */
     cdz_sources sources;
-    const char *strategy; /* the pipeline's --custom-generate, or NULL */
-    cdz_link *link;       /* NULL: to be made anew after an override */
-    atomic_bool reported; /* that a running request could not go over to it */
+    const char *strategy;             /* the pipeline's --custom-generate, or NULL */
+    cdz_link *link;                   /* NULL: to be made anew after an override */
+    _Atomic(cdz_edition_kept *) kept; /* beside it: what the models of [models] are open as */
+    atomic_bool reported;             /* that a running request could not go over to it */
 };
 
 /* -s, as given: every edition gets them again. */
@@ -36,6 +37,7 @@ struct cdz_pipeline {
     const char *text; /* (len) what it was made from; NULL: the file `name` */
     size_t len;
     bool of_request; /* named by a request document alone */
+    bool written;    /* in that document itself: it names no files */
     cdz_override *overrides, **overrides_end;
     const char *strategy; /* --custom-generate, or NULL */
 

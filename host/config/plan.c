@@ -11,13 +11,15 @@
 
 /* --- parameters ------------------------------------------------------------------------------------------ */
 
-/* A schema comes as an object or as its text; the parameter is a text. */
-static cdz_status put_value(cdz_planner *p, uint32_t slot, const cdz_json *value,
-                            const cdz_origin *origin)
+/* A schema, and structural tags, come as an object or as its text; the parameter is a text. */
+cdz_status cdz_planner_put(cdz_planner *p, uint32_t slot, const cdz_json *value,
+                           const cdz_origin *origin)
 {
     cdz_buf text = {0};
-    const bool schema = strcmp(cdz_generation_slot_name(slot), "json_schema") == 0;
-    if (!schema || (value->type != CDZ_JSON_OBJECT && value->type != CDZ_JSON_BOOL)) {
+    const char *name = cdz_generation_slot_name(slot);
+    const bool schema = strcmp(name, "json_schema") == 0;
+    const bool taken = schema || strcmp(name, "structural_tag") == 0;
+    if (!(taken && value->type == CDZ_JSON_OBJECT) && !(schema && value->type == CDZ_JSON_BOOL)) {
         cdz_resolution_put(&p->res, slot, value, origin);
         return CDZ_OK;
     }
@@ -52,7 +54,7 @@ static cdz_status put_kwargs(cdz_planner *p)
         const bool asked = cdz_planner_is_asked(p, key);
         p->own[i] = !asked && ((slot < 0 && !phases) || strategy);
         if (!asked && !p->own[i] && !phases)
-            CDZ_TRY(put_value(p, (uint32_t)slot, &kwargs->members[i].value, &origin));
+            CDZ_TRY(cdz_planner_put(p, (uint32_t)slot, &kwargs->members[i].value, &origin));
     }
     return CDZ_OK;
 }

@@ -120,7 +120,8 @@ static bool chain_uses(const cdz_parts *chain, const char *name)
 /* A constraint that no stage of a chain follows would be ignored. */
 static cdz_status check_constraint(cdz_planner *p, const cdz_parts *chain)
 {
-    static const char *const names[] = {"json_schema", "regex", "grammar", "choice", "json_object"};
+    static const char *const names[] = {"json_schema", "regex",       "grammar",
+                                        "choice",      "json_object", "structural_tag"};
     char prefix[300];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const int slot = cdz_generation_slot(names[i]);

@@ -11,6 +11,7 @@
 #include "call/outside.h"
 #include "config/phases.h"
 #include "config/planner.h"
+#include "config/profile.h"
 
 /* What a phase has in the end. */
 typedef struct phase_values {
@@ -24,6 +25,7 @@ typedef struct laid {
     uint32_t n;
 } laid;
 
+static const cdz_json no_end = {.type = CDZ_JSON_NULL};
 static const cdz_origin from_request = {.source = CDZ_SOURCE_REQUEST};
 
 /* --- what a request says of phases ---------------------------------------------------------------------------------- */
@@ -74,8 +76,7 @@ static cdz_status put_one(cdz_planner *q, const cdz_json_member *m, cdz_json *va
     }
     const int slot = cdz_phase_slot(q->link->sources, m->key, why);
     if (slot < 0) return why->code;
-    cdz_resolution_put(&q->res, (uint32_t)slot, &m->value, &from_request);
-    return CDZ_OK;
+    return cdz_planner_put(q, (uint32_t)slot, &m->value, &from_request);
 }
 
 static cdz_status put_request(cdz_planner *q, const cdz_phase_part *phase, cdz_json *values)
@@ -91,6 +92,47 @@ static cdz_status put_request(cdz_planner *q, const cdz_phase_part *phase, cdz_j
 }
 
 /* --- one phase ------------------------------------------------------------------------------------------------------- */
+
+/* The constraint that a phase sets; "": it sets none. */
+static const char *own_constraint(const cdz_planner *q, const cdz_phase_part *phase)
+{
+    const cdz_json *said = q->phases ? cdz_json_get(q->phases, phase->name) : NULL;
+    for (uint32_t i = 0; said && i < said->len; i++)
+        if (cdz_hf_is_constraint(said->members[i].key)) return said->members[i].key;
+    for (uint32_t i = 0; i < phase->n_generation; i++) {
+        const char *name = cdz_generation_slot_name(phase->generation[i].slot);
+        if (cdz_hf_is_constraint(name)) return name;
+    }
+    return "";
+}
+
+static cdz_status refuse(const cdz_planner *p, const cdz_phase_part *phase, const char *name,
+                         const char *why)
+{
+    char prefix[300];
+    cdz_origin_prefix(&phase->origin, prefix, sizeof prefix);
+    return cdz_err(p->err, CDZ_E_USAGE, "%s[%s] %s: %s", prefix, phase->section, name, why);
+}
+
+/* A phase's constraint is of the text from its beginning to its end, and of nothing else. */
+static cdz_status check_constraint(const cdz_planner *p, const cdz_phase_part *phase,
+                                   const char *name, const cdz_json *until)
+{
+    const cdz_generation *g = &p->res.generation;
+    if (!*name) return CDZ_OK;
+    if (cdz_hf_constrains(g))
+        return refuse(p, phase, name,
+                      "the whole answer has a constraint too ([generation] or the request); leave "
+                      "one of them out");
+    if (g->grammar_after)
+        return refuse(p, phase, name, "grammar_after is set; the phase says where it begins");
+    if (until->type == CDZ_JSON_NULL || until->type == CDZ_JSON_INT ||
+        (until->type == CDZ_JSON_ARRAY && until->len == 1))
+        return CDZ_OK;
+    return refuse(p, phase, name,
+                  "the phase's until is a text or several tokens, which may stand inside of what "
+                  "the constraint allows; write the id of one token, as until = [151668]");
+}
 
 /* q, a copy of the request's planner p, with the phase's values. */
 static cdz_status resolve(const cdz_planner *p, cdz_planner *q, const cdz_phase_part *phase,
@@ -157,10 +199,40 @@ static const char *params_text(cdz_planner *p, const cdz_instance *instance)
 static uint32_t find(const laid *all, uint32_t from, const cdz_instance *made, const char *params)
 {
     while (from < all->n &&
-           (all->at[from].plugin.base != made->plugin.base ||
+           (all->at[from].of_phase || all->at[from].plugin.base != made->plugin.base ||
             strcmp(all->at[from].name, made->name) != 0 || strcmp(all->params[from], params) != 0))
         from++;
     return from;
+}
+
+/* Whether a processor was made for this phase's text alone. */
+static bool is_of_phase(const cdz_planner *q, const cdz_phase_part *phase, const cdz_instance *made)
+{
+    if (!phase || strcmp(made->plugin.base->id, "grammar") != 0) return false;
+    const cdz_parts *lists[] = {&phase->processors, &phase->chain};
+    for (size_t k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < lists[k]->n; i++)
+            if (strcmp(lists[k]->at[i].name, made->name) == 0) return true;
+    return *own_constraint(q, phase) && strcmp(made->name, "grammar") == 0;
+}
+
+static cdz_json array(const cdz_json *items, uint32_t n)
+{
+    return (cdz_json){.type = CDZ_JSON_ARRAY, .len = n, .items = items};
+}
+
+/* A phase that ends by a token: its constraint does so, in place of an end of sequence. */
+static cdz_status end_by(cdz_planner *q, const cdz_json *until, cdz_instance *made)
+{
+    const cdz_param_table table = cdz_params_of(made->plugin.base);
+    const cdz_param *ends = cdz_param_find(&table, "ends");
+    const cdz_json list = until->type == CDZ_JSON_INT ? array(until, 1) : *until;
+    if (until->type == CDZ_JSON_NULL || until->type == CDZ_JSON_STRING || !ends) return CDZ_OK;
+    void *params = cdz_arena_alloc(&q->plan->arena, table.params_size);
+    if (!params) return cdz_planner_nomem(q);
+    memcpy(params, made->params, table.params_size);
+    made->params = params;
+    return cdz_param_set(ends, params, &list, &q->plan->arena, q->err);
 }
 
 /* Each phase finds its processors in its order: those of other phases stand between them, wherever. */
@@ -169,7 +241,7 @@ static cdz_status lay(cdz_planner *p, laid *all, const cdz_instance *made, uint3
 {
     const char *params = params_text(p, made);
     if (!params) return cdz_planner_nomem(p);
-    uint32_t here = find(all, *at, made, params);
+    uint32_t here = made->of_phase ? all->n : find(all, *at, made, params);
     if (here == all->n) {
         here = *at;
         memmove(all->at + here + 1, all->at + here, (all->n - here) * sizeof *all->at);
@@ -184,7 +256,7 @@ static cdz_status lay(cdz_planner *p, laid *all, const cdz_instance *made, uint3
 }
 
 static cdz_status lay_all(cdz_planner *p, cdz_planner *q, const cdz_phase_part *phase, uint32_t bit,
-                          laid *all)
+                          const cdz_json *until, laid *all)
 {
     const cdz_parts *chain = phase && phase->chain.given ? &phase->chain : &q->link->chain;
     cdz_parts custom;
@@ -197,6 +269,8 @@ static cdz_status lay_all(cdz_planner *p, cdz_planner *q, const cdz_phase_part *
     for (uint32_t i = 0; i < n; i++) {
         cdz_instance made;
         CDZ_TRY(cdz_planner_instantiate(q, places[i].part, places[i].at, places[i].custom, &made));
+        made.of_phase = is_of_phase(q, phase, &made);
+        if (made.of_phase) CDZ_TRY(end_by(q, until, &made));
         CDZ_TRY(lay(p, all, &made, bit, &at));
     }
     return CDZ_OK;
@@ -213,11 +287,6 @@ typedef struct tables {
 static cdz_json string(const char *text)
 {
     return (cdz_json){.type = CDZ_JSON_STRING, .len = (uint32_t)strlen(text), .string = text};
-}
-
-static cdz_json array(const cdz_json *items, uint32_t n)
-{
-    return (cdz_json){.type = CDZ_JSON_ARRAY, .len = n, .items = items};
 }
 
 static void put_mark(const cdz_json *value, cdz_json *text, cdz_json *ids)
@@ -274,6 +343,18 @@ static cdz_status make_teller(cdz_planner *p, const phase_values *values, cdz_in
     return cdz_offers_ask(part->plugin.base, &out->offers, p->err);
 }
 
+/* Its values are kept for whoever compiles the constraint before the request begins. */
+static cdz_status keep_values(cdz_planner *p, const cdz_planner *q, const cdz_phase_part *phase,
+                              cdz_plan_phase *out)
+{
+    if (!*own_constraint(q, phase)) return CDZ_OK;
+    cdz_generation *own = cdz_arena_alloc(&p->plan->arena, sizeof *own);
+    if (!own) return cdz_planner_nomem(p);
+    *own = q->res.generation;
+    out->constrained = own;
+    return CDZ_OK;
+}
+
 /* --- the whole ------------------------------------------------------------------------------------------------------------ */
 
 static const char *text_of(cdz_planner *p, const cdz_json *value)
@@ -311,7 +392,8 @@ static cdz_status plan_phase(cdz_planner *p, uint32_t i, cdz_json *values, laid 
     const cdz_phase_part *phase = &p->link->phases[i];
     cdz_planner q = *p;
     CDZ_TRY(resolve(p, &q, phase, values));
-    CDZ_TRY(lay_all(p, &q, phase, 1u << (i + 1), all));
+    CDZ_TRY(check_constraint(p, phase, own_constraint(&q, phase), &values[CDZ_PHASE_UNTIL]));
+    CDZ_TRY(lay_all(p, &q, phase, 1u << (i + 1), &values[CDZ_PHASE_UNTIL], all));
     pass_warnings(p, &q, phase);
     *out = (cdz_plan_phase){.name = phase->name,
                             .origin = phase->origin,
@@ -319,7 +401,7 @@ static cdz_status plan_phase(cdz_planner *p, uint32_t i, cdz_json *values, laid 
                             .begin = text_of(p, &values[CDZ_PHASE_BEGIN]),
                             .until = text_of(p, &values[CDZ_PHASE_UNTIL]),
                             .max_tokens = text_of(p, &values[CDZ_PHASE_MAX_TOKENS])};
-    return CDZ_OK;
+    return keep_values(p, &q, phase, out);
 }
 
 cdz_status cdz_planner_phases(cdz_planner *p)
@@ -335,7 +417,8 @@ cdz_status cdz_planner_phases(cdz_planner *p)
     laid rest = {.at = all.at + 1, .params = all.params};
     for (uint32_t i = 0; i < link->n_phases; i++)
         CDZ_TRY(plan_phase(p, i, values[i].at, &rest, &shown[i]));
-    if (has_outside(link, values)) CDZ_TRY(lay_all(p, p, NULL, 1u << CDZ_PHASE_NONE, &rest));
+    if (has_outside(link, values))
+        CDZ_TRY(lay_all(p, p, NULL, 1u << CDZ_PHASE_NONE, &no_end, &rest));
     CDZ_TRY(make_teller(p, values, &all.at[0]));
     p->plan->processors = all.at;
     p->plan->n_processors = rest.n + 1;

@@ -48,6 +48,9 @@ static inline cdz_status cdz_planner_nomem(cdz_planner *p)
 /* --- plan.c --- */
 /* Begins p->res with what every source says, the request included. */
 cdz_status cdz_planner_put_sources(cdz_planner *p);
+/* A value of the request, or of its phases. */
+cdz_status cdz_planner_put(cdz_planner *p, uint32_t slot, const cdz_json *value,
+                           const cdz_origin *origin);
 /* What the named strategy implies. */
 cdz_status cdz_planner_imply_flags(cdz_planner *p);
 /* What temperature = 0 means. in_phase: p->res is a phase's, whose request does as its own says. */

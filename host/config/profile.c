@@ -74,8 +74,17 @@ uint32_t cdz_hf_place(const char *id)
 
 bool cdz_hf_constrains(const cdz_generation *g)
 {
-    return g->json_schema || g->regex || g->grammar || g->choice.set ||
+    return g->json_schema || g->regex || g->grammar || g->structural_tag || g->choice.set ||
            (g->json_object.set && g->json_object.value);
+}
+
+bool cdz_hf_is_constraint(const char *name)
+{
+    static const char *const names[] = {"json_schema",    "regex",  "grammar",
+                                        "structural_tag", "choice", "json_object"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
 }
 
 static bool slot_is_set(const cdz_resolution *res, const char *name)

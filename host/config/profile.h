@@ -50,6 +50,8 @@ uint32_t cdz_hf_place(const char *id);
 
 /* Whether one of the parameters is set that the processor `grammar` follows. */
 bool cdz_hf_constrains(const cdz_generation *generation);
+/* Whether it is one of them. */
+bool cdz_hf_is_constraint(const char *name);
 /* Would transformers add the processor or criterion of this id? */
 bool cdz_hf_active(const cdz_resolution *res, const char *id);
 /* The same without asking for do_sample: its parameter is set to something that would act. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -109,6 +110,47 @@ static void translate(const cdz_sources *s, cdz_written *w)
     w->name = other->name;
     w->origin.said = other->alias;
     w->bare = false;
+}
+
+/* --- further models -------------------------------------------------------------------------------------- */
+
+static cdz_named_folder *model_named(const cdz_sources *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->n_models; i++)
+        if (strcmp(s->models[i].name, name) == 0) return &s->models[i];
+    return NULL;
+}
+
+/* none: whatever a file that is used says. */
+static void drop_model(cdz_sources *s, const char *name)
+{
+    cdz_named_folder *at = model_named(s, name);
+    if (at) *at = s->models[--s->n_models];
+}
+
+/* `name = folder`. That it is there is seen at once; whether it is a model, when a request opens it. */
+static cdz_status add_model(cdz_sources *s, const cdz_ini_setting *set, cdz_origin origin,
+                            cdz_error *err)
+{
+    struct stat st;
+    void *at = s->models;
+    drop_model(s, set->name);
+    if (strcmp(set->name, "target") == 0 || strcmp(set->name, "assistant") == 0)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "%s:%u: [models] %s: is what loops call the request's own %s; give it "
+                       "another name",
+                       origin.file, origin.line, set->name,
+                       set->name[0] == 't' ? "model" : "draft model");
+    if (strcmp(set->value, "none") == 0) return CDZ_OK;
+    const char *folder = cdz_sources_path(s->arena, &origin, set->value);
+    if (!folder || !grow(s->arena, &at, s->n_models, &s->cap_models, sizeof *s->models))
+        return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    if (stat(folder, &st) != 0)
+        return cdz_err(err, CDZ_E_NOT_FOUND, "%s:%u: [models] %s = %s: there is no %s", origin.file,
+                       origin.line, set->name, set->value, folder);
+    s->models = at;
+    s->models[s->n_models++] = (cdz_named_folder){set->name, folder, origin};
+    return CDZ_OK;
 }
 
 /* --- settings of the host --------------------------------------------------------------------------------- */
@@ -264,6 +306,8 @@ static cdz_status read_used(cdz_sources *s, const cdz_ini *ini, const char *name
         if (strcmp(set->value, "hf") == 0) return CDZ_OK;
         const cdz_origin origin = {.file = name, .line = set->line};
         const char *path = cdz_sources_profile(s, set->value);
+        if (!path && s->no_files)
+            return cdz_err(err, CDZ_E_NOT_FOUND, "use = %s: there is no such profile", set->value);
         if (!path) path = cdz_sources_path(s->arena, &origin, set->value);
         if (!path) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
         cdz_error why = {0};
@@ -291,6 +335,10 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
         cdz_written w = {
             set->section, set->name, set->value, {source, name, set->line, set->column, NULL}, false};
         if (strcmp(w.section, "names") == 0) continue;
+        if (strcmp(w.section, "models") == 0) {
+            CDZ_TRY(add_model(s, set, w.origin, err));
+            continue;
+        }
         const cdz_setting *setting = host_setting(&w);
         if (setting) {
             CDZ_TRY(set_host(s, &w, setting, err));
@@ -356,6 +404,9 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
         st = cdz_err(&why, CDZ_E_USAGE,
                      "use: a profile belongs in a file, or is the pipeline itself: --pipeline %s",
                      w.text);
+    if (st == CDZ_OK && strcmp(w.section, "models") == 0)
+        st = cdz_err(&why, CDZ_E_USAGE, "models.%s: belongs in a file; else say --with %s=FOLDER",
+                     w.name, w.name);
     const cdz_setting *setting = host_setting(&w);
     if (setting)
         st = cdz_err(&why, CDZ_E_USAGE, "%s.%s: belongs in a file; else say --%s", w.section,

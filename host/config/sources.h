@@ -23,6 +23,13 @@ typedef struct cdz_other_name {
     const char *alias, *section, *name;
 } cdz_other_name;
 
+/* A line of [models]: a further model of requests. */
+typedef struct cdz_named_folder {
+    const char *name,
+        *folder; /* as it is found from here: relative paths start from the file's folder */
+    cdz_origin origin;
+} cdz_named_folder;
+
 /* Grows in its arena; a later entry wins over an earlier one of the same section and name. */
 typedef struct cdz_sources {
     cdz_arena *arena;
@@ -34,8 +41,11 @@ typedef struct cdz_sources {
     uint32_t n_files, cap_files;
     cdz_other_name *names;
     uint32_t n_names, cap_names;
+    cdz_named_folder *models; /* (n_models) the nearest file's, where several have a name */
+    uint32_t n_models, cap_models;
     const cdz_written *host[CDZ_MOST_SETTINGS]; /* settings of the host, by index; NULL: not said */
     bool of_request;                            /* the file was named by a request document alone */
+    bool no_files;        /* a request wrote it itself: `use` names profiles alone */
     const char *profiles; /* folder of the profiles that `use` may name; NULL: none but hf */
 } cdz_sources;
 

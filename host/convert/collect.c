@@ -14,11 +14,6 @@ typedef struct collector {
     cdz_error *err;
 } collector;
 
-static cdz_status no_memory(const collector *c)
-{
-    return cdz_err(c->err, CDZ_E_NOMEM, "%s: out of memory", c->w->folder);
-}
-
 /* --- parts --------------------------------------------------------------------------------- */
 
 /* The views of one tensor as the whole that they came from: they lie one after the other. */
@@ -154,10 +149,10 @@ static const char *name_of(const collector *c, cdz_arch_part part, uint32_t laye
 static cdz_status add(const collector *c, cdz_out_tensor *t, const cdz_weight *parts)
 {
     if (t->name) t->parts = cdz_arena_array(&c->out->arena, t->n_parts, sizeof *t->parts);
-    if (!t->parts) return no_memory(c);
+    if (!t->parts) return cdz_err_memory_in(c->err, c->w->folder);
     memcpy(t->parts, parts, t->n_parts * sizeof *parts);
     c->report->n_by_type[t->type]++;
-    return cdz_out_tensors_add(c->out, t) ? CDZ_OK : no_memory(c);
+    return cdz_out_tensors_add(c->out, t) ? CDZ_OK : cdz_err_memory_in(c->err, c->w->folder);
 }
 
 static cdz_status add_matrix(const collector *c, cdz_arch_part part, const char *name,
@@ -168,7 +163,7 @@ static cdz_status add_matrix(const collector *c, cdz_arch_part part, const char 
     cdz_out_tensor t = {.name = name, .n_parts = n_parts, .order = order_of(c, part, role)};
     const bool turned = t.order == CDZ_ROWS_TRANSPOSED;
     const bool to_blocks = c->how->type >= CDZ_N_PLAIN && c->how->type < CDZ_N_DTYPES;
-    if (!name) return no_memory(c);
+    if (!name) return cdz_err_memory_in(c->err, c->w->folder);
     if (to_blocks && w->dtype >= CDZ_N_PLAIN && role != CDZ_ROLE_KEPT)
         return cdz_err(c->err, CDZ_E_UNSUPPORTED,
                        "%s: its weights are %s already; quantise from F32, F16 or BF16",
@@ -188,7 +183,7 @@ static cdz_status add_vector(const collector *c, cdz_arch_part part, const char 
 {
     cdz_weight rows = *w;
     cdz_out_tensor t = {.name = name, .n_dims = 1, .n_parts = 1};
-    if (!name) return no_memory(c);
+    if (!name) return cdz_err_memory_in(c->err, c->w->folder);
     if (bias) t.order = order_of(c, part, CDZ_ROLE_KEPT);
     t.heads = part == CDZ_PART_K ? c->w->arch.n_kv_heads : c->w->arch.n_heads;
     t.type = type_of(c, CDZ_ROLE_KEPT, w, name);
@@ -218,7 +213,7 @@ static cdz_status add_experts(const collector *c, cdz_arch_part part, uint32_t l
     const uint32_t n = c->w->arch.n_experts;
     if (!l->experts) return CDZ_OK;
     cdz_weight *all = cdz_arena_array(&c->out->arena, n, sizeof *all);
-    if (!all) return no_memory(c);
+    if (!all) return cdz_err_memory_in(c->err, c->w->folder);
     for (uint32_t e = 0; e < n; e++) all[e] = expert_part(&l->experts[e], part);
     if (c->how->gguf)
         return add_matrix(c, part, name_of(c, part, layer, 0, ".weight"), all, n, true);

@@ -23,11 +23,6 @@ typedef struct conversion {
     cdz_error *err;
 } conversion;
 
-static cdz_status no_memory(const conversion *c)
-{
-    return cdz_err(c->err, CDZ_E_NOMEM, "%s: out of memory", c->o->in);
-}
-
 static void count_in(conversion *c, const cdz_tensors *set)
 {
     for (uint32_t i = 0; i < set->n_files; i++) c->report->bytes_in += set->files[i].size;
@@ -123,7 +118,7 @@ static cdz_status put_generation(conversion *c)
     if (!text.failed) cdz_meta_string(&c->meta, "cadenza.generation_config", text.data, text.len);
     const bool failed = text.failed;
     cdz_buf_free(&text);
-    return failed ? no_memory(c) : CDZ_OK;
+    return failed ? cdz_err_memory_in(c->err, c->o->in) : CDZ_OK;
 }
 
 static cdz_status write_gguf(conversion *c)
@@ -180,8 +175,8 @@ static cdz_status refuse_parts(const conversion *c)
                                           CDZ_PART_SHARED_GATE, CDZ_PART_XIELU};
     const cdz_arch *a = &c->w->arch;
     const cdz_family *f = a->family;
-    const bool own_keys =
-        f->layout_keys || f->alibi || f->mscales || a->slopes || a->qk_norm == CDZ_QK_EACH;
+    const bool own_keys = f->layout_keys || f->alibi || f->mscales || f->recurrent || f->streams ||
+                          a->slopes || a->qk_norm == CDZ_QK_EACH;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (own_keys || f->names[parts[i]])
             return cdz_err(c->err, CDZ_E_UNSUPPORTED,
@@ -251,7 +246,7 @@ static cdz_status add_tensor(conversion *c, const cdz_tensor *t)
     if (!out.parts || t->n_dims > 3)
         return out.parts ? cdz_err(c->err, CDZ_E_UNSUPPORTED, "%s: tensor %s has four dimensions",
                                    c->o->in, t->name)
-                         : no_memory(c);
+                         : cdz_err_memory_in(c->err, c->o->in);
     if (role != CDZ_ROLE_KEPT && own >= CDZ_N_PLAIN)
         return cdz_err(c->err, CDZ_E_UNSUPPORTED,
                        "%s: tensor %s is %s already; quantise from a file of F32, F16 or BF16",
@@ -270,7 +265,7 @@ static cdz_status add_tensor(conversion *c, const cdz_tensor *t)
         snprintf(c->report->first_kept, sizeof c->report->first_kept, "%.160s has rows of %zu",
                  t->name, k);
     if (out.type < CDZ_N_DTYPES) c->report->n_by_type[out.type]++;
-    return cdz_out_tensors_add(&c->tensors, &out) ? CDZ_OK : no_memory(c);
+    return cdz_out_tensors_add(&c->tensors, &out) ? CDZ_OK : cdz_err_memory_in(c->err, c->o->in);
 }
 
 static cdz_status gguf_to_gguf(conversion *c)

@@ -117,9 +117,8 @@ static cdz_status add_vector(const writer *w, const char *name, float *data, siz
     cdz_out_tensor t = {.name = name, .shape = {n}, .n_dims = 1, .type = CDZ_F32, .n_parts = 1};
     t.parts = part;
     if (part) *part = (cdz_weight){data, CDZ_F32, 1, n, CDZ_WEIGHT_ROWS};
-    return part && cdz_out_tensors_add(w->tensors, &t)
-               ? CDZ_OK
-               : cdz_err(w->err, CDZ_E_NOMEM, "%s: out of memory", w->w->folder);
+    return part && cdz_out_tensors_add(w->tensors, &t) ? CDZ_OK
+                                                       : cdz_err_memory_in(w->err, w->w->folder);
 }
 
 static float *floats(const writer *w, size_t n)
@@ -146,7 +145,7 @@ static cdz_status add_divisors(const writer *w)
     const cdz_rope *rope = &w->a->rope;
     const size_t n = rope->n_rotated / 2;
     float *to = floats(w, n);
-    if (!to) return cdz_err(w->err, CDZ_E_NOMEM, "%s: out of memory", w->w->folder);
+    if (!to) return cdz_err_memory_in(w->err, w->w->folder);
     cdz_rope_frequencies(to, rope->n_rotated, w->a->rope_theta);
     for (size_t i = 0; i < n; i++) to[i] = divisor(to[i], rope->inv_freq[i]);
     return add_vector(w, "rope_freqs.weight", to, n);
@@ -157,7 +156,7 @@ static cdz_status add_factors(const writer *w, const char *key, const char *name
     const cdz_json *object = rope_object(w), *list = object ? cdz_json_get(object, key) : NULL;
     const size_t n = w->a->rope.n_rotated / 2;
     float *to = floats(w, n);
-    if (!to) return cdz_err(w->err, CDZ_E_NOMEM, "%s: out of memory", w->w->folder);
+    if (!to) return cdz_err_memory_in(w->err, w->w->folder);
     for (size_t i = 0; list && i < n && i < list->len; i++) {
         double factor = 1;
         cdz_json_number(&list->items[i], &factor);

@@ -37,11 +37,6 @@ typedef struct writer {
     cdz_error *err;
 } writer;
 
-static cdz_status no_memory(const writer *w)
-{
-    return cdz_err(w->err, CDZ_E_NOMEM, "%s: out of memory", w->path);
-}
-
 static cdz_status unsupported(const writer *w, const char *what)
 {
     return cdz_err(w->err, CDZ_E_UNSUPPORTED,
@@ -234,7 +229,7 @@ static cdz_status put_merges(writer *w, const cdz_json *merges)
         if (memchr(half[0], ' ', len[0])) return unsupported(w, "a merge with a space");
         char *text =
             cdz_arena_printf(&w->arena, "%.*s %.*s", (int)len[0], half[0], (int)len[1], half[1]);
-        if (!text) return no_memory(w);
+        if (!text) return cdz_err_memory_in(w->err, w->path);
         cdz_meta_element_string(w->meta, text, (size_t)len[0] + 1 + len[1]);
     }
     return CDZ_OK;
@@ -249,7 +244,7 @@ static cdz_status score_tokens(writer *w, const cdz_json *merges)
         if (!halves_of(&merges->items[i], half, len)) return bad_merge(w, i);
         char *text =
             cdz_arena_printf(&w->arena, "%.*s%.*s", (int)len[0], half[0], (int)len[1], half[1]);
-        if (!text) return no_memory(w);
+        if (!text) return cdz_err_memory_in(w->err, w->path);
         const int32_t id = cdz_tokenizer_id(w->tok, text, (size_t)len[0] + len[1]);
         if (id >= 0 && (uint32_t)id < w->n) w->tokens[id].score = -(float)i;
     }
@@ -357,7 +352,7 @@ static cdz_status put_templates(writer *w)
         const bool plain = strcmp(name, "default") == 0;
         char *key = cdz_arena_printf(&w->arena, "tokenizer.chat_template%s%s", plain ? "" : ".",
                                      plain ? "" : name);
-        if (!key) st = no_memory(w);
+        if (!key) st = cdz_err_memory_in(w->err, w->path);
         if (key) cdz_meta_string(w->meta, key, text, len);
     }
     cdz_chat_template_free(chat);
@@ -386,7 +381,7 @@ static cdz_status put_kind(writer *w)
 static cdz_status put_tokenizer(writer *w)
 {
     const char *path = cdz_arena_printf(&w->arena, "%s: its tokenizer", w->w->folder);
-    if (!path) return no_memory(w);
+    if (!path) return cdz_err_memory_in(w->err, w->path);
     w->path = path;
     cdz_buf json = {0};
     cdz_status st = cdz_tokenizer_read_json(w->w->folder, &json, w->err);
@@ -400,7 +395,7 @@ static cdz_status put_tokenizer(writer *w)
     w->n = w->w->arch.n_vocab;
     w->scored = is_true(w->model, "byte_fallback");
     w->tokens = cdz_arena_array(&w->arena, w->n, sizeof *w->tokens);
-    if (!w->tokens) return no_memory(w);
+    if (!w->tokens) return cdz_err_memory_in(w->err, w->path);
     CDZ_TRY(put_kind(w));
     CDZ_TRY(check_template(w));
     CDZ_TRY(read_vocab(w));

@@ -10,11 +10,6 @@
 #include "template/chat.h"
 #include "token/gguf.h"
 
-static cdz_status no_memory(const char *path, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
-}
-
 /* --- weights ------------------------------------------------------------------------------- */
 
 static void put_entry(cdz_buf *head, const cdz_out_tensor *t, uint64_t from)
@@ -48,7 +43,7 @@ cdz_status cdz_safetensors_write(cdz_target *target, const cdz_out_tensors *tens
     }
     cdz_buf_putc(&head, '}');
     while (!head.failed && head.len % 8) cdz_buf_putc(&head, ' ');
-    cdz_status st = head.failed ? no_memory(target->path, out->err) : CDZ_OK;
+    cdz_status st = head.failed ? cdz_err_memory_in(out->err, target->path) : CDZ_OK;
     out->total = 8 + head.len + tensors->n_bytes;
     if (st == CDZ_OK) st = cdz_out_open(target, "model.safetensors", out);
     if (st == CDZ_OK) st = write_all(tensors, &head, out);
@@ -100,7 +95,7 @@ static cdz_status put_file(cdz_target *target, const char *name, object *o, cdz_
 {
     cdz_buf_puts(&o->text, o->text.len ? "\n}\n" : "{}\n");
     const cdz_status st = o->text.failed
-                              ? no_memory(target->path, err)
+                              ? cdz_err_memory_in(err, target->path)
                               : cdz_out_text(target, name, o->text.data, o->text.len, err);
     cdz_buf_free(&o->text);
     return st;

@@ -132,7 +132,7 @@ cdz_status cdz_out_write_gguf(const cdz_gguf_meta *meta, const cdz_out_tensors *
     cdz_buf_add(&head, meta->bytes.data, meta->bytes.len);
     cdz_status st = put_table(&head, tensors, out->err);
     if (st == CDZ_OK && (head.failed || meta->bytes.failed))
-        st = cdz_err(out->err, CDZ_E_NOMEM, "%s: out of memory", out->path);
+        st = cdz_err_memory_in(out->err, out->path);
     out->total = padded(head.len) + tensors->n_bytes;
     if (st == CDZ_OK) st = cdz_out_write(out, head.data, head.len);
     if (st == CDZ_OK) st = cdz_out_pad(out, ALIGNMENT);

@@ -23,17 +23,15 @@ static char *joined(const char *a, const char *between, const char *b)
 
 /* --- the target ---------------------------------------------------------------------------- */
 
-/* What is there already may be replaced on request, as far as rename does it. */
-static cdz_status check_free(const cdz_target *t, bool force, cdz_error *err)
+cdz_status cdz_target_may(const char *path, bool folder, bool force, cdz_error *err)
 {
     struct stat info;
-    if (lstat(t->path, &info) != 0) return CDZ_OK;
-    const bool folder = S_ISDIR(info.st_mode);
-    if (folder != t->folder)
-        return cdz_err(err, CDZ_E_INPUT, "%s: is %s already, expected a name for a new %s", t->path,
-                       folder ? "a folder" : "a file", t->folder ? "folder" : "file");
+    if (lstat(path, &info) != 0) return CDZ_OK;
+    if (S_ISDIR(info.st_mode) != folder)
+        return cdz_err(err, CDZ_E_INPUT, "%s: is %s already, expected a name for a new %s", path,
+                       folder ? "a file" : "a folder", folder ? "folder" : "file");
     if (force) return CDZ_OK;
-    return cdz_err(err, CDZ_E_INPUT, "%s: exists already; --force replaces %s", t->path,
+    return cdz_err(err, CDZ_E_INPUT, "%s: exists already; --force replaces %s", path,
                    folder ? "an empty folder" : "a file");
 }
 
@@ -48,16 +46,16 @@ static cdz_status begin_file(cdz_target *t, cdz_error *err)
     CDZ_TRY(cdz_write_begin(&t->writer, t->path, CDZ_WRITE_SYNC, err));
     cdz_write_read_at(&t->writer, at, sizeof at);
     t->temp = strdup(at);
-    return t->temp ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", t->path);
+    return t->temp ? CDZ_OK : cdz_err_memory_in(err, t->path);
 }
 
 cdz_status cdz_target_begin(cdz_target *t, const char *path, bool folder, bool force,
                             const char *input, cdz_error *err)
 {
     *t = (cdz_target){.path = strdup(path), .folder = folder};
-    if (!t->path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!t->path) return cdz_err_memory_in(err, path);
     for (size_t n = strlen(t->path); n > 1 && t->path[n - 1] == '/'; n--) t->path[n - 1] = '\0';
-    CDZ_TRY(check_free(t, force, err));
+    CDZ_TRY(cdz_target_may(t->path, folder, force, err));
     CDZ_TRY(cdz_write_not_over(t->path, input, err));
     return folder ? begin_folder(t, err) : begin_file(t, err);
 }
@@ -106,7 +104,7 @@ void cdz_target_drop(cdz_target *t)
 static cdz_status open_inside(const cdz_target *target, const char *name, cdz_out *out)
 {
     char *path = joined(target->temp, "/", name);
-    if (!path) return cdz_err(out->err, CDZ_E_NOMEM, "%s: out of memory", target->path);
+    if (!path) return cdz_err_memory_in(out->err, target->path);
     const cdz_status st = cdz_write_begin(&out->own, path, CDZ_WRITE_NEW | CDZ_WRITE_SYNC, out->err);
     free(path);
     if (st == CDZ_OK) out->writer = &out->own;

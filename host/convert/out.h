@@ -12,6 +12,9 @@ typedef struct cdz_target {
     cdz_writer writer; /* of a file */
 } cdz_target;
 
+/* Whether the name may be taken, before work that takes long. What is there already may be replaced on request, as far as rename
+ * does it. */
+cdz_status cdz_target_may(const char *path, bool folder, bool force, cdz_error *err);
 /* input: what is read for it, which it may not be. */
 cdz_status cdz_target_begin(cdz_target *target, const char *path, bool folder, bool force,
                             const char *input, cdz_error *err);

@@ -90,7 +90,7 @@ static cdz_status write_transposed(const cdz_out_tensor *t, const cdz_weight *w,
     size_t n_numbers;
     float *all = NULL;
     if (!__builtin_mul_overflow(w->n, w->k, &n_numbers)) all = calloc(n_numbers, sizeof *all);
-    if (!all) return cdz_err(out->err, CDZ_E_NOMEM, "%s: out of memory", out->path);
+    if (!all) return cdz_err_memory_in(out->err, out->path);
     cdz_status st = CDZ_OK;
     for (size_t i = 0; i < w->n; i++) widened_row(w, i, t->add, all + i * w->k);
     for (size_t c = 0; st == CDZ_OK && c < w->k; c++) {
@@ -108,8 +108,7 @@ cdz_status cdz_out_tensor_write(const cdz_out_tensor *t, cdz_out *out)
     const size_t longest = t->parts->n > t->parts->k ? t->parts->n : t->parts->k;
     float *row = calloc(longest ? longest : 1, sizeof *row);
     char *encoded = calloc(longest ? longest : 1, WIDEST);
-    cdz_status st =
-        row && encoded ? CDZ_OK : cdz_err(out->err, CDZ_E_NOMEM, "%s: out of memory", out->path);
+    cdz_status st = row && encoded ? CDZ_OK : cdz_err_memory_in(out->err, out->path);
     for (size_t p = 0; st == CDZ_OK && p < t->n_parts; p++)
         st = t->order == CDZ_ROWS_TRANSPOSED ? write_transposed(t, &t->parts[p], out, row, encoded)
                                              : write_part(t, &t->parts[p], out, row, encoded);

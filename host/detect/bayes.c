@@ -17,7 +17,7 @@ static cdz_status read_floats(const char *path, const cdz_tensors *tensors, cons
         return cdz_err(err, CDZ_E_INPUT, "%s: tensor %s is %s %s, expected %zu F32 values", path,
                        name, t->dtype, cdz_tensor_shape_text(t, shape, sizeof shape), n);
     float *copy = cdz_arena_array(arena, n, sizeof *copy);
-    if (!copy) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!copy) return cdz_err_memory_in(err, path);
     memcpy(copy, t->data, n * sizeof *copy);
     *out = copy;
     return CDZ_OK;
@@ -59,7 +59,7 @@ cdz_status cdz_bayes_read(const char *folder, cdz_arena *arena, cdz_bayes *out, 
 {
     const char *config = cdz_arena_printf(arena, "%s/config.json", folder);
     const char *weights = cdz_arena_printf(arena, "%s/model.safetensors", folder);
-    if (!config || !weights) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    if (!config || !weights) return cdz_err_memory_in(err, folder);
     *out = (cdz_bayes){0};
     CDZ_TRY(read_depth(config, arena, &out->depth, err));
     return read_weights(weights, arena, out, err);

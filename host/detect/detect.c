@@ -54,7 +54,7 @@ static cdz_status read_eos(const cdz_json *eos, cdz_arena *arena, cdz_ids *out, 
     const uint32_t n = list ? eos->len : eos ? 1 : 0;
     int32_t *ids = cdz_arena_array(arena, n, sizeof *ids);
     *out = (cdz_ids){ids, 0};
-    if (!ids) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark");
+    if (!ids) return cdz_err_memory(err, "the watermark");
     for (uint32_t i = 0; i < n; i++) {
         const cdz_json *id = list ? &eos->items[i] : eos;
         if (is_id(id)) ids[out->len++] = (int32_t)id->integer;
@@ -160,8 +160,7 @@ cdz_status cdz_detection_write_json(const cdz_detection_input *in, cdz_buf *out,
                             ? cdz_detection_synthid(in, &arena, &text, err)
                             : cdz_detection_green(in, &arena, &text, err);
     cdz_buf_putc(&text, '}');
-    if (status == CDZ_OK && text.failed)
-        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the answer");
+    if (status == CDZ_OK && text.failed) status = cdz_err_memory(err, "the answer");
     if (status == CDZ_OK) cdz_buf_add(out, text.data, text.len);
     cdz_buf_free(&text);
     cdz_arena_free(&arena);

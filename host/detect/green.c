@@ -10,11 +10,6 @@ typedef struct findings {
     bool *positive;
 } findings;
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark");
-}
-
 static bool make(findings *f, cdz_arena *arena, uint32_t n)
 {
     f->scored = cdz_arena_array(arena, n, sizeof *f->scored);
@@ -34,7 +29,7 @@ static cdz_status open_list(const cdz_detection_input *in, cdz_arena *arena, cdz
     uint32_t *secret = NULL;
     if (w->seeding_scheme.value == CDZ_WM_SELFHASH) {
         secret = cdz_arena_array(arena, CDZ_GREEN_TABLE, sizeof *secret);
-        if (!secret) return no_memory(err);
+        if (!secret) return cdz_err_memory(err, "the watermark");
         cdz_green_table(w->hashing_key, secret);
     }
     *out = (cdz_green){.key = w->hashing_key,
@@ -83,7 +78,7 @@ cdz_status cdz_detection_green(const cdz_detection_input *in, cdz_arena *arena, 
     cdz_green list;
     findings f;
     uint32_t *room = cdz_arena_array(arena, in->n_vocab, sizeof *room);
-    if (!room || !make(&f, arena, in->n_rows)) return no_memory(err);
+    if (!room || !make(&f, arena, in->n_rows)) return cdz_err_memory(err, "the watermark");
     CDZ_TRY(open_list(in, arena, &list, err));
     for (uint32_t r = 0; r < in->n_rows; r++) {
         CDZ_TRY(count(in, &list, r, room, &f, err));

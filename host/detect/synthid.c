@@ -10,18 +10,13 @@ typedef struct evidence {
     uint8_t *mask; /* (n) */
 } evidence;
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark");
-}
-
 static cdz_status open_secret(const cdz_detection_input *in, cdz_arena *arena, cdz_synthid *out,
                               cdz_error *err)
 {
     const cdz_watermark *w = &in->watermark;
     const uint32_t size = (uint32_t)w->sampling_table_size;
     uint8_t *table = cdz_arena_alloc(arena, size);
-    if (!table) return no_memory(err);
+    if (!table) return cdz_err_memory(err, "the watermark");
     cdz_synthid_table(w->sampling_table_seed, size, table);
     *out = (cdz_synthid){.ngram_len = (uint32_t)w->ngram_len,
                          .n_keys = w->keys.len,
@@ -54,7 +49,7 @@ static cdz_status gather(const cdz_detection_input *in, const cdz_synthid *s, ui
     uint64_t *contexts = cdz_arena_array(arena, n, sizeof *contexts);
     out->g = cdz_arena_array(arena, n, s->n_keys);
     out->mask = cdz_arena_array(arena, n, 1);
-    if (!contexts || !out->g || !out->mask) return no_memory(err);
+    if (!contexts || !out->g || !out->mask) return cdz_err_memory(err, "the watermark");
     bool ended = false;
     for (uint32_t i = 0; i < before; i++) ended |= cdz_ids_have(in->eos, ids[i]);
     for (uint32_t i = 0; i < n; i++) {
@@ -134,7 +129,7 @@ cdz_status cdz_detection_synthid(const cdz_detection_input *in, cdz_arena *arena
     evidence *rows = cdz_arena_array(arena, n, sizeof *rows);
     double *numbers = cdz_arena_array(arena, n, 4 * sizeof *numbers);
     bool *positive = cdz_arena_array(arena, n, sizeof *positive);
-    if (!rows || !numbers || !positive) return no_memory(err);
+    if (!rows || !numbers || !positive) return cdz_err_memory(err, "the watermark");
     double *mean = numbers, *z = mean + n, *p = z + n, *score = p + n;
     CDZ_TRY(open_secret(in, arena, &secret, err));
     for (uint32_t r = 0; r < n; r++) {

@@ -22,7 +22,7 @@ cdz_status cdz_bnf_begin(cdz_bnf *b, const char *language, const char *text, siz
 void cdz_bnf_free(cdz_bnf *b)
 {
     free(b->rules);
-    free(b->table);
+    free(b->table.at);
     free(b->groups);
 }
 
@@ -55,6 +55,15 @@ cdz_status cdz_bnf_refuse(const cdz_bnf *b, size_t pos, const char *text)
 cdz_status cdz_bnf_no_memory(const cdz_bnf *b)
 {
     return cdz_err(b->err, CDZ_E_NOMEM, "out of memory for a %s grammar", b->language);
+}
+
+cdz_status cdz_bnf_met(const cdz_bnf *b)
+{
+    size_t line, column;
+    const cdz_status st = b->net->status;
+    if (st != CDZ_E_LIMIT) return st == CDZ_OK ? st : cdz_bnf_no_memory(b);
+    place(b, b->pos, &line, &column);
+    return cdz_err(b->err, st, "%s:%zu:%zu: %s", b->language, line, column, b->net->error.text);
 }
 
 /* --- reading -------------------------------------------------------------------------------------- */
@@ -123,34 +132,25 @@ static uint32_t name_hash(const char *name, size_t len)
     return h ^ h >> 15;
 }
 
-static bool enlarge(cdz_bnf *b)
+static uint32_t rule_hash(const void *of, uint32_t number)
 {
-    const uint32_t size = b->table_size ? 2 * b->table_size : 64;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table) return false;
-    for (uint32_t i = 0; i < b->n_rules; i++) {
-        uint32_t at = name_hash(b->rules[i].name, b->rules[i].len) & (size - 1);
-        while (table[at]) at = (at + 1) & (size - 1);
-        table[at] = i + 1;
-    }
-    free(b->table);
-    b->table = table;
-    b->table_size = size;
-    return true;
+    const cdz_bnf *b = of;
+    return name_hash(b->rules[number - 1].name, b->rules[number - 1].len);
 }
 
 uint32_t cdz_bnf_rule_named(cdz_bnf *b, const char *name, size_t len)
 {
-    if ((b->n_rules + 1) * 2 >= b->table_size && !enlarge(b)) return UINT32_MAX;
-    uint32_t at = name_hash(name, len) & (b->table_size - 1);
-    for (uint32_t i; (i = b->table[at]) != 0; at = (at + 1) & (b->table_size - 1))
+    cdz_item_table *t = &b->table;
+    if (!cdz_item_table_room(t, b->n_rules, rule_hash, b)) return UINT32_MAX;
+    uint32_t at = name_hash(name, len) & (t->size - 1);
+    for (uint32_t i; (i = t->at[at]) != 0; at = (at + 1) & (t->size - 1))
         if (b->rules[i - 1].len == len && memcmp(b->rules[i - 1].name, name, len) == 0)
             return i - 1;
     if (!cdz_grow(&b->rules, &b->rules_cap, (size_t)b->n_rules + 1, sizeof *b->rules))
         return UINT32_MAX;
     b->rules[b->n_rules] = (cdz_bnf_rule){.name = name, .len = len, .used = b->pos};
     b->rules[b->n_rules].rule = cdz_net_rule_new(b->net);
-    b->table[at] = b->n_rules + 1;
+    t->at[at] = b->n_rules + 1;
     return b->n_rules++;
 }
 
@@ -159,6 +159,8 @@ cdz_status cdz_bnf_rule_begin(cdz_bnf *b, size_t from, size_t len, uint32_t *rul
     *rule = cdz_bnf_rule_named(b, b->text + from, len);
     if (*rule == UINT32_MAX) return cdz_bnf_no_memory(b);
     if (b->rules[*rule].defined) return cdz_bnf_wrong(b, from, "a rule of this name stands above");
+    b->rules[*rule].at = from;
+    cdz_net_mark_add(b->net, *rule, NULL);
     return CDZ_OK;
 }
 
@@ -184,13 +186,29 @@ static cdz_status all_defined(const cdz_bnf *b)
     return CDZ_OK;
 }
 
+/* Refuses what would meet a limit while running: a state of too many places. */
+static cdz_status check_crowd(const cdz_bnf *b, uint32_t rule)
+{
+    cdz_net_mark mark;
+    bool found;
+    char text[200];
+    if (!cdz_net_crowd(b->net, rule, &mark, &found)) return cdz_bnf_no_memory(b);
+    if (!found) return CDZ_OK;
+    const cdz_bnf_rule *r = &b->rules[mark.number];
+    snprintf(text, sizeof text, "the rule '%.*s': " CDZ_NET_CROWDED,
+             (int)(r->len < 60 ? r->len : 60), r->name, CDZ_GRAMMAR_MAX_ITEMS);
+    (void)cdz_bnf_wrong(b, r->at, text);
+    return CDZ_E_LIMIT;
+}
+
 cdz_status cdz_bnf_root(cdz_bnf *b, const char *name, uint32_t *rule)
 {
     *rule = cdz_bnf_rule_named(b, name, strlen(name));
     if (*rule == UINT32_MAX) return cdz_bnf_no_memory(b);
     if (!b->rules[*rule].defined)
         return cdz_err(b->err, CDZ_E_INPUT, "%s: there is no rule '%s'", b->language, name);
-    return all_defined(b);
+    CDZ_TRY(all_defined(b));
+    return check_crowd(b, b->rules[*rule].rule);
 }
 
 /* --- parts ---------------------------------------------------------------------------------------- */

@@ -3,11 +3,12 @@
 #ifndef CDZ_HOST_GRAMMAR_BNF_H
 #define CDZ_HOST_GRAMMAR_BNF_H
 
+#include "grammar/grow.h"
 #include "grammar/net.h"
 
 typedef struct cdz_bnf_rule {
-    const char *name; /* in the source */
-    size_t len, used; /* used: where it is named first */
+    const char *name;     /* in the source */
+    size_t len, used, at; /* used: where it is named first; at: where it is defined */
     uint32_t rule;
     bool defined;
     uint8_t seen; /* while looking for circles */
@@ -32,7 +33,8 @@ typedef struct cdz_bnf {
     cdz_net *net;
     const cdz_tokenizer *tokenizer;
     cdz_bnf_rule *rules;
-    uint32_t n_rules, rules_cap, *table, table_size;
+    uint32_t n_rules, rules_cap;
+    cdz_item_table table; /* rules by name */
     cdz_bnf_group *groups;
     uint32_t n_groups, groups_cap;
     cdz_error *err;
@@ -47,6 +49,8 @@ void cdz_bnf_free(cdz_bnf *b);
 cdz_status cdz_bnf_wrong(const cdz_bnf *b, size_t pos, const char *text);
 cdz_status cdz_bnf_refuse(const cdz_bnf *b, size_t pos, const char *text);
 cdz_status cdz_bnf_no_memory(const cdz_bnf *b);
+/* What the network has met, a limit with the place that is being read. */
+cdz_status cdz_bnf_met(const cdz_bnf *b);
 
 int cdz_bnf_peek(const cdz_bnf *b, size_t ahead); /* a byte, or -1 */
 bool cdz_bnf_take(cdz_bnf *b, const char *text);

@@ -11,6 +11,7 @@ void cdz_chars_free(cdz_chars *nfa)
     for (uint32_t i = 0; i < nfa->n_sets; i++) cdz_charset_free(&nfa->sets[i]);
     free(nfa->sets);
     free(nfa->edges);
+    free(nfa->copies);
     *nfa = (cdz_chars){0};
 }
 
@@ -131,6 +132,10 @@ void cdz_chars_settle(cdz_chars *nfa, bool search)
     nfa->edges = NULL;
     nfa->n_edges = nfa->edges_cap = 0;
     nfa->n_nodes *= 4;
+    for (uint32_t i = 0; i < nfa->n_copies; i++) {
+        nfa->copies[i].first *= 4;
+        nfa->copies[i].size *= 4;
+    }
     for (uint32_t i = 0; i < n; i++) unfold_edge(nfa, old[i]);
     free(old);
     uint32_t starts[2] = {4 * nfa->start + FRESH, 4 * nfa->start + READ};

@@ -10,6 +10,7 @@ enum {
     CDZ_CHARS_MAX_NODES = 400000,
     CDZ_CHARS_MAX_STATES = 60000,
     CDZ_CHARS_MAX_STEPS = 200000000, /* of finding them: a second or two */
+    CDZ_CHARS_MAX_CELLS = 32000000,  /* of a table: states times kinds of characters */
 };
 
 /* What an edge takes: a set (by index), nothing, or nothing and only at the text's beginning or end. */
@@ -21,8 +22,15 @@ typedef struct cdz_chars_edge {
     uint32_t from, to, takes;
 } cdz_chars_edge;
 
+/* n copies of one part, each of `size` nodes from `first` on; one from the min-th on may be the last. */
+typedef struct cdz_chars_copies {
+    uint32_t first, size, n, min;
+} cdz_chars_copies;
+
 /* Nondeterministic. Zeroed: nothing yet. */
 typedef struct cdz_chars {
+    cdz_chars_copies *copies; /* those that are left unmentioned look like any nodes */
+    uint32_t n_copies, copies_cap;
     cdz_charset *sets;
     cdz_chars_edge *edges;
     uint32_t n_sets, sets_cap, n_edges, edges_cap, n_nodes;

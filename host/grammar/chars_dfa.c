@@ -6,15 +6,17 @@
 #include "grammar/chars.h"
 #include "grammar/grow.h"
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the states of a pattern");
-}
-
 static cdz_status too_many(cdz_error *err)
 {
     return cdz_err(err, CDZ_E_LIMIT, "a pattern needs more than %d states (grammar_max_states)",
                    CDZ_CHARS_MAX_STATES);
+}
+
+static cdz_status too_wide(cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "a pattern needs a table of more than %d entries (grammar_max_states)",
+                   CDZ_CHARS_MAX_CELLS);
 }
 
 void cdz_chars_dfa_free(cdz_chars_dfa *dfa)
@@ -97,24 +99,84 @@ static void number_classes(cdz_chars_dfa *dfa, cut_value *values)
     dfa->n_classes++;
 }
 
-/* One set after the other tells stretches apart: the pair (class so far, in the set) is the next class. */
-static bool find_classes(const cdz_chars *nfa, cdz_chars_dfa *dfa)
+/* Of a class: how many stretches it has, how many of them lie in the set of this number, and the class that these become. */
+typedef struct class_part {
+    uint32_t n, set, inside, becomes;
+} class_part;
+
+/* The first stretch that begins at code or later. */
+static uint32_t stretch_at(const cdz_chars_dfa *dfa, uint32_t code)
 {
-    cut_value *values = malloc(dfa->n_cuts * sizeof *values);
-    if (!values) return false;
-    dfa->n_classes = 1;
-    for (uint32_t s = 0; s < nfa->n_sets; s++) {
-        const cdz_charset *set = &nfa->sets[s];
-        for (uint32_t i = 0, r = 0; i < dfa->n_cuts; i++) {
-            while (r < set->n && set->at[r].hi < dfa->cuts[i]) r++;
-            const bool in = r < set->n && set->at[r].lo <= dfa->cuts[i];
-            values[i] = (cut_value){2 * (uint64_t)dfa->class_of[i] + in, i};
-        }
-        dfa->n_classes = 0;
-        number_classes(dfa, values);
+    uint32_t lo = 0, hi = dfa->n_cuts;
+    while (lo < hi) {
+        const uint32_t mid = (lo + hi) / 2;
+        if (dfa->cuts[mid] < code)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
-    free(values);
-    return true;
+    return lo;
+}
+
+/* The stretches of a span of a set: from *lo to before *hi. */
+static void stretches_of(const cdz_chars_dfa *dfa, const cdz_code_span *span, uint32_t *lo,
+                         uint32_t *hi)
+{
+    *lo = stretch_at(dfa, span->lo);
+    *hi = span->hi == CDZ_CODE_MAX ? dfa->n_cuts : stretch_at(dfa, span->hi + 1);
+}
+
+static uint32_t count_inside(const cdz_chars_dfa *dfa, class_part *parts, const cdz_charset *set,
+                             uint32_t number)
+{
+    uint32_t n = 0, lo, hi;
+    for (uint32_t r = 0; r < set->n; r++) {
+        stretches_of(dfa, &set->at[r], &lo, &hi);
+        n += hi - lo;
+        for (uint32_t i = lo; i < hi; i++) {
+            const uint32_t class = dfa->class_of[i];
+            class_part *part = &parts[class];
+            if (part->set != number)
+                *part = (class_part){part->n, number, .inside = 0, .becomes = class};
+            part->inside++;
+        }
+    }
+    return n;
+}
+
+/* Stretches inside the set leave a class that has others too, for a new one. */
+static void split_classes(cdz_chars_dfa *dfa, class_part *parts, const cdz_charset *set)
+{
+    uint32_t lo, hi;
+    for (uint32_t r = 0; r < set->n; r++) {
+        stretches_of(dfa, &set->at[r], &lo, &hi);
+        for (uint32_t i = lo; i < hi; i++) {
+            const uint32_t class = dfa->class_of[i];
+            class_part *part = &parts[class];
+            if (part->becomes == class && part->inside < part->n) {
+                part->becomes = dfa->n_classes++;
+                part->n -= part->inside;
+                parts[part->becomes] = (class_part){.n = part->inside};
+            }
+            dfa->class_of[i] = part->becomes;
+        }
+    }
+}
+
+/* Stretches that no set tells apart: one set after the other splits the classes that it cuts through. */
+static cdz_status find_classes(const cdz_chars *nfa, cdz_chars_dfa *dfa, cdz_error *err)
+{
+    class_part *parts = calloc(dfa->n_cuts, sizeof *parts);
+    uint64_t entries = 0;
+    if (!parts) return cdz_err_memory(err, "the states of a pattern");
+    dfa->n_classes = 1;
+    parts[0].n = dfa->n_cuts;
+    for (uint32_t s = 0; s < nfa->n_sets && entries <= CDZ_CHARS_MAX_CELLS; s++) {
+        entries += count_inside(dfa, parts, &nfa->sets[s], s + 1);
+        split_classes(dfa, parts, &nfa->sets[s]);
+    }
+    free(parts);
+    return entries > CDZ_CHARS_MAX_CELLS ? too_wide(err) : CDZ_OK;
 }
 
 /* --- subset construction ------------------------------------------------------------------------------- */
@@ -125,8 +187,8 @@ typedef struct subset_work {
     uint32_t *first, *order;   /* edges by node: order[first[node] ..] */
     uint32_t *members, *begin; /* of the states: members[begin[s] .. begin[s + 1]] */
     uint32_t members_cap, begin_cap, n_members;
-    uint32_t *table, table_size; /* open addressing: state or 0 */
-    uint32_t *seen, epoch;       /* by node */
+    cdz_item_table table;  /* states by their members */
+    uint32_t *seen, epoch; /* by node */
     uint32_t *stack;
     uint32_t *takes_begin, *takes; /* classes of each set */
     uint32_t cap;
@@ -138,7 +200,7 @@ static void subset_free(subset_work *w)
     free(w->order);
     free(w->members);
     free(w->begin);
-    free(w->table);
+    free(w->table.at);
     free(w->seen);
     free(w->stack);
     free(w->takes_begin);
@@ -157,25 +219,28 @@ static bool sort_edges(subset_work *w)
     return true;
 }
 
-/* The classes that each set consists of. */
+/* The classes that each set consists of, ascending. */
 static bool sets_as_classes(subset_work *w)
 {
     const cdz_chars *nfa = w->nfa;
     const cdz_chars_dfa *dfa = w->dfa;
-    uint32_t n = 0, cap = 0;
+    uint32_t n = 0, cap = 0, lo, hi;
     w->takes_begin = calloc((size_t)nfa->n_sets + 1, sizeof *w->takes_begin);
-    bool *in = calloc(dfa->n_classes, sizeof *in);
+    uint32_t *in = calloc(dfa->n_classes, sizeof *in); /* the set that has a class, + 1 */
     bool fine = w->takes_begin && in;
     for (uint32_t s = 0; fine && s < nfa->n_sets; s++) {
         const cdz_charset *set = &nfa->sets[s];
-        memset(in, 0, dfa->n_classes);
-        for (uint32_t i = 0, r = 0; i < dfa->n_cuts; i++) {
-            while (r < set->n && set->at[r].hi < dfa->cuts[i]) r++;
-            if (r < set->n && set->at[r].lo <= dfa->cuts[i]) in[dfa->class_of[i]] = true;
+        for (uint32_t r = 0; fine && r < set->n; r++) {
+            stretches_of(dfa, &set->at[r], &lo, &hi);
+            fine = cdz_grow(&w->takes, &cap, (size_t)n + (hi - lo), sizeof *w->takes);
+            for (uint32_t i = lo; fine && i < hi; i++) {
+                if (in[dfa->class_of[i]] == s + 1) continue;
+                in[dfa->class_of[i]] = s + 1;
+                w->takes[n++] = dfa->class_of[i];
+            }
         }
-        fine = cdz_grow(&w->takes, &cap, (size_t)n + dfa->n_classes, sizeof *w->takes);
-        for (uint32_t c = 0; fine && c < dfa->n_classes; c++)
-            if (in[c]) w->takes[n++] = c;
+        if (n > w->takes_begin[s])
+            qsort(w->takes + w->takes_begin[s], n - w->takes_begin[s], sizeof *w->takes, by_value);
         w->takes_begin[s + 1] = n;
     }
     free(in);
@@ -184,11 +249,9 @@ static bool sets_as_classes(subset_work *w)
 
 static bool subset_begin(subset_work *w)
 {
-    w->table_size = 1024;
-    w->table = calloc(w->table_size, sizeof *w->table);
     w->seen = calloc((size_t)w->nfa->n_nodes + 1, sizeof *w->seen);
     w->stack = malloc(((size_t)w->nfa->n_nodes + 1) * sizeof *w->stack);
-    return w->table && w->seen && w->stack && sort_edges(w) && sets_as_classes(w) &&
+    return w->seen && w->stack && sort_edges(w) && sets_as_classes(w) &&
            cdz_grow(&w->begin, &w->begin_cap, 2, sizeof *w->begin);
 }
 
@@ -199,20 +262,10 @@ static uint32_t hash_of(const uint32_t *at, uint32_t n)
     return h ^ h >> 15;
 }
 
-static bool enlarge_table(subset_work *w)
+static uint32_t state_hash(const void *of, uint32_t state)
 {
-    const uint32_t size = w->table_size * 2;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table) return false;
-    for (uint32_t s = 1; s < w->dfa->n_states; s++) {
-        uint32_t at = hash_of(w->members + w->begin[s], w->begin[s + 1] - w->begin[s]) & (size - 1);
-        while (table[at]) at = (at + 1) & (size - 1);
-        table[at] = s;
-    }
-    free(w->table);
-    w->table = table;
-    w->table_size = size;
-    return true;
+    const subset_work *w = of;
+    return hash_of(w->members + w->begin[state], w->begin[state + 1] - w->begin[state]);
 }
 
 /* The state of the members that stand behind the last state's; *state 0 and true: there are none. */
@@ -222,8 +275,10 @@ static bool intern(subset_work *w, uint32_t n, uint32_t *state)
     *state = 0;
     if (!n) return true;
     qsort(w->members + from, n, sizeof *w->members, by_value);
-    uint32_t at = hash_of(w->members + from, n) & (w->table_size - 1);
-    for (uint32_t s; (s = w->table[at]) != 0; at = (at + 1) & (w->table_size - 1))
+    cdz_item_table *t = &w->table;
+    if (!cdz_item_table_room(t, w->dfa->n_states - 1, state_hash, w)) return false;
+    uint32_t at = hash_of(w->members + from, n) & (t->size - 1);
+    for (uint32_t s; (s = t->at[at]) != 0; at = (at + 1) & (t->size - 1))
         if (w->begin[s + 1] - w->begin[s] == n &&
             memcmp(w->members + w->begin[s], w->members + from, n * sizeof *w->members) == 0) {
             *state = s;
@@ -233,12 +288,12 @@ static bool intern(subset_work *w, uint32_t n, uint32_t *state)
     if (!add_state(w->dfa, &w->cap) ||
         !cdz_grow(&w->begin, &w->begin_cap, (size_t)s + 2, sizeof *w->begin))
         return false;
-    w->table[at] = *state = s;
+    t->at[at] = *state = s;
     w->begin[s] = from;
     w->begin[s + 1] = w->n_members = from + n;
     for (uint32_t i = 0; i < n; i++)
         if (w->members[from + i] == w->nfa->end) w->dfa->accepts[s] = true;
-    return s * 2 < w->table_size || enlarge_table(w);
+    return true;
 }
 
 /* Adds a node and what lies behind empty edges to the members being gathered. */
@@ -296,9 +351,11 @@ static cdz_status construct(subset_work *w, cdz_error *err)
 {
     uint32_t start, n = 0;
     uint64_t steps = 0;
-    if (!subset_begin(w) || !add_state(w->dfa, &w->cap)) return no_memory(err);
+    if (!subset_begin(w) || !add_state(w->dfa, &w->cap))
+        return cdz_err_memory(err, "the states of a pattern");
     w->epoch = 1;
-    if (!gather(w, w->nfa->start, &n) || !intern(w, n, &start)) return no_memory(err);
+    if (!gather(w, w->nfa->start, &n) || !intern(w, n, &start))
+        return cdz_err_memory(err, "the states of a pattern");
     for (uint32_t s = 1; s < w->dfa->n_states; s++) {
         steps += (uint64_t)(w->begin[s + 1] - w->begin[s]) * w->dfa->n_classes;
         if (steps > CDZ_CHARS_MAX_STEPS)
@@ -306,11 +363,13 @@ static cdz_status construct(subset_work *w, cdz_error *err)
                            CDZ_CHARS_MAX_STEPS);
         for (uint32_t c = 0; c < w->dfa->n_classes; c++) {
             uint32_t to;
-            if (!step(w, s, c, &to)) return no_memory(err);
+            if (!step(w, s, c, &to)) return cdz_err_memory(err, "the states of a pattern");
             w->dfa->next[(size_t)s * w->dfa->n_classes + c] = to;
         }
         if (w->dfa->n_states > CDZ_CHARS_MAX_STATES || w->n_members > 50000000)
             return too_many(err);
+        if ((uint64_t)w->dfa->n_states * w->dfa->n_classes > CDZ_CHARS_MAX_CELLS)
+            return too_wide(err);
     }
     return CDZ_OK;
 }
@@ -319,11 +378,12 @@ cdz_status cdz_chars_determine(const cdz_chars *nfa, cdz_chars_dfa *out, cdz_err
 {
     subset_work w = {.nfa = nfa, .dfa = out};
     *out = (cdz_chars_dfa){0};
-    cdz_status st = nfa->failed == CDZ_E_NOMEM ? no_memory(err)
+    cdz_status st = nfa->failed == CDZ_E_NOMEM ? cdz_err_memory(err, "the states of a pattern")
                     : nfa->failed              ? too_many(err)
                                                : CDZ_OK;
-    if (st == CDZ_OK)
-        st = find_cuts(nfa, out) && find_classes(nfa, out) ? construct(&w, err) : no_memory(err);
+    if (st == CDZ_OK && !find_cuts(nfa, out)) st = cdz_err_memory(err, "the states of a pattern");
+    if (st == CDZ_OK) st = find_classes(nfa, out, err);
+    if (st == CDZ_OK) st = construct(&w, err);
     subset_free(&w);
     if (st != CDZ_OK) cdz_chars_dfa_free(out);
     return st;
@@ -434,9 +494,10 @@ static bool product_state(product *p, uint32_t x, uint32_t y, uint32_t *state)
 static cdz_status multiply(product *p, const uint64_t *pairs, cdz_error *err)
 {
     uint32_t start;
-    if (!add_state(p->out, &p->cap)) return no_memory(err);
-    if (!product_state(p, 1, 1, &start)) return no_memory(err);
-    if (!start && !add_state(p->out, &p->cap)) return no_memory(err);
+    if (!add_state(p->out, &p->cap)) return cdz_err_memory(err, "the states of a pattern");
+    if (!product_state(p, 1, 1, &start)) return cdz_err_memory(err, "the states of a pattern");
+    if (!start && !add_state(p->out, &p->cap))
+        return cdz_err_memory(err, "the states of a pattern");
     for (uint32_t s = 1; start && s < p->out->n_states; s++) {
         const uint32_t x = (uint32_t)(p->of_state[s] >> 32), y = (uint32_t)p->of_state[s];
         for (uint32_t c = 0; c < p->out->n_classes; c++) {
@@ -444,10 +505,12 @@ static cdz_status multiply(product *p, const uint64_t *pairs, cdz_error *err)
             const uint32_t ca = (uint32_t)(pairs[c] >> 32), cb = (uint32_t)pairs[c];
             if (!product_state(p, p->a->next[(size_t)x * p->a->n_classes + ca],
                                p->b->next[(size_t)y * p->b->n_classes + cb], &to))
-                return no_memory(err);
+                return cdz_err_memory(err, "the states of a pattern");
             p->out->next[(size_t)s * p->out->n_classes + c] = to;
         }
         if (p->out->n_states > CDZ_CHARS_MAX_STATES) return too_many(err);
+        if ((uint64_t)p->out->n_states * p->out->n_classes > CDZ_CHARS_MAX_CELLS)
+            return too_wide(err);
     }
     return CDZ_OK;
 }
@@ -458,7 +521,8 @@ cdz_status cdz_chars_combine(const cdz_chars_dfa *a, const cdz_chars_dfa *b, cdz
     product p = {.a = a, .b = b, .out = out, .op = op};
     uint64_t *pairs = NULL;
     *out = (cdz_chars_dfa){0};
-    cdz_status st = join_cuts(a, b, out, &pairs) ? multiply(&p, pairs, err) : no_memory(err);
+    cdz_status st = join_cuts(a, b, out, &pairs) ? multiply(&p, pairs, err)
+                                                 : cdz_err_memory(err, "the states of a pattern");
     free(pairs);
     free(p.of_state);
     free(p.table.keys);
@@ -484,7 +548,7 @@ cdz_status cdz_chars_lengths(uint32_t min, uint32_t max, cdz_chars_dfa *out, cdz
     }
     if (fine) return CDZ_OK;
     cdz_chars_dfa_free(out);
-    return no_memory(err);
+    return cdz_err_memory(err, "the states of a pattern");
 }
 
 cdz_status cdz_chars_complement(cdz_chars_dfa *dfa, cdz_error *err)
@@ -492,7 +556,7 @@ cdz_status cdz_chars_complement(cdz_chars_dfa *dfa, cdz_error *err)
     /* The dead state becomes one that accepts everything, so it moves: a new one takes its place. */
     uint32_t cap = dfa->n_states;
     const size_t row = dfa->n_classes;
-    if (!add_state(dfa, &cap)) return no_memory(err);
+    if (!add_state(dfa, &cap)) return cdz_err_memory(err, "the states of a pattern");
     const uint32_t all = dfa->n_states - 1;
     for (size_t i = row; i < (size_t)dfa->n_states * row; i++)
         if (!dfa->next[i]) dfa->next[i] = all;
@@ -505,7 +569,7 @@ cdz_status cdz_chars_trim(cdz_chars_dfa *dfa, bool *any, cdz_error *err)
 {
     const uint32_t n = dfa->n_states, k = dfa->n_classes;
     bool *live = malloc(n * sizeof *live), more = true;
-    if (!live) return no_memory(err);
+    if (!live) return cdz_err_memory(err, "the states of a pattern");
     memcpy(live, dfa->accepts, n * sizeof *live);
     live[0] = false;
     while (more) { /* states are numbered outwards: backwards, few rounds are needed */

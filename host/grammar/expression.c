@@ -39,11 +39,6 @@ static cdz_status wrong_at(const expression_reader *r, size_t pos, const char *t
     return cdz_err(r->err, CDZ_E_INPUT, "%s: %s at byte %zu", r->what, text, pos + 1);
 }
 
-static cdz_status no_memory(const expression_reader *r)
-{
-    return cdz_err(r->err, CDZ_E_NOMEM, "out of memory for %s", r->what);
-}
-
 static cdz_status wrong(const expression_reader *r, const char *text)
 {
     return wrong_at(r, r->pos, text);
@@ -309,7 +304,7 @@ static cdz_status open_group(expression_reader *r)
 {
     if (r->n_groups >= MAX_GROUPS) return wrong(r, "groups nested too deeply");
     if (!cdz_grow(&r->groups, &r->groups_cap, (size_t)r->n_groups + 1, sizeof *r->groups))
-        return no_memory(r);
+        return cdz_err_memory(r->err, r->what);
     const expression_part part = begin_part(r);
     expression_group g = {.in = part.in,
                           .out = part.out,
@@ -428,6 +423,14 @@ static expression_part again(expression_reader *r, expression_part part, uint32_
     return part;
 }
 
+static void note_copies(cdz_chars *nfa, cdz_chars_copies copies)
+{
+    if (cdz_grow(&nfa->copies, &nfa->copies_cap, (size_t)nfa->n_copies + 1, sizeof *nfa->copies))
+        nfa->copies[nfa->n_copies++] = copies;
+    else if (nfa->failed == CDZ_OK)
+        nfa->failed = CDZ_E_NOMEM;
+}
+
 /* The last part becomes min copies and, behind them, optional ones or one that repeats. Where an optional one is left out, so
  * are all behind it: a text stands at one of them, not at each that it might skip to. */
 static cdz_status repeat(expression_reader *r, uint32_t min, uint32_t max)
@@ -435,6 +438,7 @@ static cdz_status repeat(expression_reader *r, uint32_t min, uint32_t max)
     const expression_part one = r->last;
     const uint32_t node_hi = r->nfa->n_nodes, edge_hi = r->nfa->n_edges;
     const uint32_t n = max == UINT32_MAX ? min + 1 : max;
+    const cdz_chars_copies copies = {node_hi + 2, node_hi - one.node_lo + 2, n, min};
     if (min > max) return wrong(r, "a count whose most is less than its least");
     if (n > MAX_COUNT) return wrong(r, "a count above 100000");
     r->has_last = false;
@@ -455,6 +459,7 @@ static cdz_status repeat(expression_reader *r, uint32_t min, uint32_t max)
     }
     cdz_chars_edge_add(r->nfa, at, all.out, CDZ_CHARS_NOTHING);
     r->last = all;
+    note_copies(r->nfa, copies);
     return CDZ_OK;
 }
 
@@ -615,11 +620,12 @@ static cdz_status read_all(expression_reader *r)
 {
     CDZ_TRY(open_group(r));
     while (r->pos < r->len && !r->nfa->failed) CDZ_TRY(item(r));
-    if (r->nfa->failed == CDZ_E_NOMEM) return no_memory(r);
+    if (r->nfa->failed == CDZ_E_NOMEM) return cdz_err_memory(r->err, r->what);
     if (r->nfa->failed)
         return cdz_err(r->err, CDZ_E_LIMIT,
-                       "%s: the pattern needs more than %d states (grammar_max_states)", r->what,
-                       CDZ_CHARS_MAX_NODES);
+                       "%s: the pattern needs more than %d states (grammar_max_states), up to byte "
+                       "%zu of it",
+                       r->what, CDZ_CHARS_MAX_NODES, r->pos);
     if (r->n_groups != 1) return wrong(r, "a ( without )");
     const expression_part part = close_group(r);
     r->nfa->start = part.in;
@@ -645,7 +651,7 @@ cdz_status cdz_expression_read(const char *text, size_t len, const cdz_expressio
     if (st == CDZ_OK) {
         cdz_chars_settle(out, style->search);
         if (out->failed == CDZ_E_NOMEM)
-            st = no_memory(&r);
+            st = cdz_err_memory(r.err, r.what);
         else if (out->failed)
             st = cdz_err(err, CDZ_E_LIMIT, "%s: the pattern is too large (grammar_max_states)",
                          what);

@@ -212,9 +212,10 @@ static cdz_status rule(cdz_bnf *b)
 
 static cdz_status read_all(cdz_bnf *b, uint32_t *root)
 {
-    for (skip(b, true); b->pos < b->len && b->net->status == CDZ_OK; skip(b, true))
+    for (skip(b, true); b->pos < b->len; skip(b, true)) {
         CDZ_TRY(rule(b));
-    if (b->net->status != CDZ_OK) return CDZ_OK;
+        CDZ_TRY(cdz_bnf_met(b));
+    }
     uint32_t i;
     CDZ_TRY(cdz_bnf_root(b, "root", &i));
     *root = b->rules[i].rule;

@@ -23,16 +23,14 @@ cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, const cdz_gramm
     if (options && options->after && *options->after)
         start_rule = cdz_net_after(net, options->after, options->tokenizer, start_rule);
     cdz_grammar *g = calloc(1, sizeof *g);
-    cdz_status st = g ? cdz_net_finish(net, start_rule, err)
-                      : cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    cdz_status st = g ? cdz_net_finish(net, start_rule, err) : cdz_err_memory(err, "a grammar");
     if (!g) {
         cdz_net_free(net);
         return st;
     }
     g->net = *net;
     *net = (cdz_net){0};
-    if (st == CDZ_OK && !begin_states(g))
-        st = cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    if (st == CDZ_OK && !begin_states(g)) st = cdz_err_memory(err, "a grammar");
     if (st == CDZ_OK)
         *out = g;
     else
@@ -81,7 +79,8 @@ uint64_t cdz_grammar_bytes(const cdz_grammar *grammar)
 {
     const cdz_net *net = &grammar->net;
     return sizeof *grammar + (uint64_t)net->edges_cap * sizeof *net->edges +
-           net->rules_cap * sizeof *net->rules + net->n_nodes * 5ull +
+           net->rules_cap * sizeof *net->rules +
+           net->n_nodes * (sizeof *net->first + sizeof *net->plain_to + sizeof *net->end_of) +
            cdz_grammar_states_bytes(&grammar->states) + cdz_grammar_masks_bytes(grammar->masks);
 }
 
@@ -92,9 +91,14 @@ cdz_status cdz_grammar_from_choice(const char *const *texts, size_t n,
     cdz_net net;
     cdz_net_begin(&net, options ? &options->limits : NULL);
     const uint32_t rule = cdz_net_rule_new(&net);
+    cdz_net_mark_add(&net, 0, "choice");
     for (size_t i = 0; i < n && net.status == CDZ_OK; i++) {
         const uint32_t at = cdz_net_text(&net, net.rules[rule].start, texts[i], strlen(texts[i]));
         cdz_net_edge_add(&net, at, net.rules[rule].end, CDZ_NET_NOTHING, 0);
     }
+    cdz_net_mark mark;
+    bool found;
+    if (cdz_net_crowd(&net, rule, &mark, &found) && found)
+        cdz_net_fail(&net, CDZ_E_LIMIT, "%s: " CDZ_NET_CROWDED, mark.keyword, CDZ_GRAMMAR_MAX_ITEMS);
     return cdz_grammar_of_net(&net, rule, options, out, err);
 }

@@ -1,8 +1,8 @@
 /* grammar.h - constraints on a text: a language of byte strings, and what may come next.
  *
- * A grammar is compiled once from a regular expression, GBNF, Lark, a JSON Schema or a list of texts. Its states are
- * numbers: of immutable configurations that are made when first asked for, equal ones being one. So a row's state is four
- * bytes; a fork copies them and a rewind puts old ones back. State 0 is dead: nothing in the language begins so.
+ * A grammar is compiled once from a regular expression, GBNF, Lark, a JSON Schema, structural tags or a list of texts. Its
+ * states are numbers: of immutable configurations that are made when first asked for, equal ones being one. So a row's state
+ * is four bytes; a fork copies them and a rewind puts old ones back. State 0 is dead: nothing in the language begins so.
  *
  * Three questions, of a text t: is it viable (some u exists with t u in the language), is it accepted (t is in the
  * language), and which tokens are allowed after it (those whose bytes keep it viable; the end, if it is accepted). Dead
@@ -48,6 +48,8 @@ cdz_status cdz_grammar_from_lark(const char *text, size_t len, const cdz_grammar
                                  cdz_grammar **out, cdz_error *err);
 cdz_status cdz_grammar_from_schema(const char *text, size_t len, const cdz_grammar_options *options,
                                    cdz_grammar **out, cdz_error *err);
+cdz_status cdz_grammar_from_tags(const char *text, size_t len, const cdz_grammar_options *options,
+                                 cdz_grammar **out, cdz_error *err);
 cdz_status cdz_grammar_from_choice(const char *const *texts, size_t n,
                                    const cdz_grammar_options *options, cdz_grammar **out,
                                    cdz_error *err);
@@ -90,5 +92,7 @@ uint32_t cdz_grammar_feed_token(cdz_grammar *grammar, const cdz_grammar_vocab *v
 /* The tokens allowed after a state: bit id % 64 of word id / 64. The mask lives until the next call of this. */
 cdz_status cdz_grammar_allowed(cdz_grammar *grammar, const cdz_grammar_vocab *vocab, uint32_t state,
                                const uint64_t **mask, cdz_error *err);
+/* Makes the masks of states near the beginning ahead: about as much work as compiling was. */
+void cdz_grammar_prepare(cdz_grammar *grammar, const cdz_grammar_vocab *vocab);
 
 #endif

@@ -25,9 +25,12 @@ void cdz_net_free(cdz_net *net)
     free(net->rules);
     free(net->suffixes);
     free(net->plains);
+    free(net->marks);
     free(net->plain_to);
     free(net->first);
     free(net->end_of);
+    free(net->copies);
+    free(net->copy_of);
     *net = (cdz_net){0};
 }
 
@@ -48,16 +51,21 @@ static void no_memory(cdz_net *net)
     cdz_net_fail(net, CDZ_E_NOMEM, "out of memory for a grammar of %u states", net->n_nodes);
 }
 
+cdz_status cdz_net_in_time(cdz_net *net)
+{
+    if (++net->n_looks % 64 == 0 && cdz_now_s() > net->deadline)
+        cdz_net_fail(net, CDZ_E_LIMIT, "the grammar takes longer than %u ms (grammar_max_ms)",
+                     net->limits.max_ms);
+    return net->status;
+}
+
 uint32_t cdz_net_node(cdz_net *net)
 {
     if (net->status != CDZ_OK) return 0;
     if (net->n_nodes >= net->limits.max_states)
         cdz_net_fail(net, CDZ_E_LIMIT, "the grammar needs more than %u states (grammar_max_states)",
                      net->limits.max_states);
-    if (net->n_nodes % 4096 == 4095 && cdz_now_s() > net->deadline)
-        cdz_net_fail(net, CDZ_E_LIMIT, "the grammar takes longer than %u ms (grammar_max_ms)",
-                     net->limits.max_ms);
-    return net->status == CDZ_OK ? net->n_nodes++ : 0;
+    return cdz_net_in_time(net) == CDZ_OK ? net->n_nodes++ : 0;
 }
 
 static void add_edge(cdz_net *net, cdz_net_edge edge)
@@ -176,6 +184,16 @@ static bool suffix_room(cdz_net *net)
     return true;
 }
 
+uint32_t cdz_net_suffix_of(const cdz_net *net, uint32_t to, uint8_t lo, uint8_t hi)
+{
+    uint32_t at = suffix_hash(to, lo, hi) & (net->suffixes_size - 1);
+    for (; net->suffixes_size && net->suffixes[at].used; at = (at + 1) & (net->suffixes_size - 1)) {
+        const cdz_net_suffix *s = &net->suffixes[at];
+        if (s->to == to && s->lo == lo && s->hi == hi) return s->node;
+    }
+    return UINT32_MAX;
+}
+
 /* A node from which one byte of lo to hi leads to `to`, and nothing else leads anywhere. */
 static uint32_t before(cdz_net *net, uint32_t to, uint8_t lo, uint8_t hi)
 {
@@ -257,15 +275,22 @@ static void put_hex(cdz_net *net, uint32_t from, uint32_t to, uint32_t lo, uint3
     }
 }
 
-/* How a JSON string writes characters that it may not, or need not, hold as they are. */
+/* Whether the set has a character that a JSON string may not, or need not, hold as it is. */
+static bool has_escaped(const cdz_charset *set)
+{
+    static const cdz_code_span escaped[] = {{0, 31}, {'"', '"'}, {'\\', '\\'}, {127, 127}};
+    for (uint32_t i = 0; i < set->n && set->at[i].lo <= 127; i++)
+        for (size_t k = 0; k < sizeof escaped / sizeof *escaped; k++)
+            if (set->at[i].lo <= escaped[k].hi && set->at[i].hi >= escaped[k].lo) return true;
+    return false;
+}
+
+/* How a JSON string writes such characters. */
 static void put_escapes(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set)
 {
     static const char shorts[][2] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
                                      {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
-    bool any = cdz_charset_has(set, 127);
-    for (uint32_t c = 0; c < 128 && !any; c++)
-        any = (c < 32 || c == '"' || c == '\\') && cdz_charset_has(set, c);
-    if (!any) return;
+    if (!has_escaped(set)) return;
     const uint32_t slash = cdz_net_node(net);
     cdz_net_byte(net, from, slash, '\\', '\\');
     for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++)
@@ -335,6 +360,20 @@ void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset
     if (has_all_plain(set)) note_plain(net, from, to, first_edge);
 }
 
+static void note_copies(cdz_net *net, const cdz_chars *nfa, uint32_t base)
+{
+    if (net->status != CDZ_OK || !nfa->n_copies) return;
+    if (!cdz_grow(&net->copies, &net->copies_cap, (size_t)net->n_copies + nfa->n_copies,
+                  sizeof *net->copies)) {
+        no_memory(net);
+        return;
+    }
+    for (uint32_t i = 0; i < nfa->n_copies; i++) {
+        net->copies[net->n_copies] = nfa->copies[i];
+        net->copies[net->n_copies++].first += base;
+    }
+}
+
 void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json)
 {
     if (nfa->failed == CDZ_E_NOMEM) no_memory(net);
@@ -344,6 +383,7 @@ void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nf
         return;
     }
     const uint32_t base = net->n_nodes;
+    note_copies(net, nfa, base);
     for (uint32_t i = 0; i < nfa->n_nodes; i++) cdz_net_node(net);
     for (uint32_t i = 0; i < nfa->n_edges && net->status == CDZ_OK; i++) {
         const cdz_chars_edge *e = &nfa->edges[i];
@@ -375,7 +415,7 @@ void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *
 {
     const uint32_t base = net->n_nodes;
     for (uint32_t i = 0; i < dfa->n_states; i++) cdz_net_node(net);
-    for (uint32_t s = 1; s < dfa->n_states && net->status == CDZ_OK; s++) {
+    for (uint32_t s = 1; s < dfa->n_states && cdz_net_in_time(net) == CDZ_OK; s++) {
         const uint32_t *row = dfa->next + (size_t)s * dfa->n_classes;
         for (uint32_t c = 0; c < dfa->n_classes; c++) {
             bool again = !row[c];

@@ -67,6 +67,18 @@ typedef struct cdz_net_plain {
     uint32_t from, to, n;
 } cdz_net_plain;
 
+/* Where a node is among copies of one part: the same node of the first of them, and which copy it is in. */
+typedef struct cdz_net_copy {
+    uint32_t shape, index;
+    uint32_t of; /* copies + 1, where their number matters to what leaves the node */
+} cdz_net_copy;
+
+/* From this edge on a network is made for a keyword; the number is the reader's own. */
+typedef struct cdz_net_mark {
+    uint32_t edge, number;
+    const char *keyword;
+} cdz_net_mark;
+
 typedef struct cdz_net {
     cdz_net_edge *edges;
     cdz_net_rule *rules;
@@ -76,13 +88,20 @@ typedef struct cdz_net {
     uint32_t suffixes_size, n_suffixes;
     cdz_net_plain *plains;
     uint32_t n_plains, plains_cap;
+    cdz_chars_copies *copies;
+    uint32_t n_copies, copies_cap;
+    cdz_net_mark *marks; /* until cdz_net_finish */
+    uint32_t n_marks, marks_cap;
     cdz_grammar_limits limits;
     double deadline;
+    uint32_t n_looks; /* at the clock that were asked for */
     cdz_status status;
     cdz_error error;
     /* after cdz_net_finish */
-    uint32_t *first; /* edges of a node: first[node] to first[node + 1] */
-    uint8_t *end_of; /* whether a node ends its rule */
+    bool counts;           /* some rule does, or there are copies */
+    cdz_net_copy *copy_of; /* by node; NULL: there are no copies */
+    uint32_t *first;       /* edges of a node: first[node] to first[node + 1] */
+    uint8_t *end_of;       /* whether a node ends its rule */
     uint32_t *plain_to; /* by node: where all plain characters lead, CDZ_NET_NO_PLAIN, or CDZ_NET_SOME_PLAIN */
     uint8_t class_of[256];
     uint8_t sample[256]; /* a byte of each class */
@@ -98,6 +117,8 @@ void cdz_net_begin(cdz_net *net, const cdz_grammar_limits *limits);
 void cdz_net_free(cdz_net *net);
 cdz_status cdz_net_fail(cdz_net *net, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
 
+/* CDZ_E_LIMIT once the time is over. Looks at the clock now and then: ask at each step of what may take long. */
+cdz_status cdz_net_in_time(cdz_net *net);
 uint32_t cdz_net_node(cdz_net *net);
 void cdz_net_edge_add(cdz_net *net, uint32_t from, uint32_t to, cdz_net_kind kind, uint32_t arg);
 void cdz_net_byte(cdz_net *net, uint32_t from, uint32_t to, uint8_t lo, uint8_t hi);
@@ -115,8 +136,15 @@ uint32_t cdz_net_token_set(cdz_net *net, cdz_code_span *at, uint32_t n, bool but
 void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json);
 void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json);
 void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *dfa, bool json);
+/* The node before the last bytes of characters that leads to another by these bytes; UINT32_MAX: there is none. */
+uint32_t cdz_net_suffix_of(const cdz_net *net, uint32_t to, uint8_t lo, uint8_t hi);
 /* Whether an edge takes a byte with which a plain character begins. */
 bool cdz_net_begins_plain(const cdz_net_edge *e);
+/* A rule's count, one higher; without an end it stays at the least. */
+static inline uint32_t cdz_net_counted(const cdz_net_rule *rule, uint32_t count)
+{
+    return rule->max == UINT32_MAX && count >= rule->min ? rule->min : count + 1;
+}
 /* min to max of what `body` takes; the rule to call. */
 uint32_t cdz_net_repeat(cdz_net *net, uint32_t body, uint32_t min, uint32_t max);
 
@@ -124,6 +152,17 @@ uint32_t cdz_net_repeat(cdz_net *net, uint32_t body, uint32_t min, uint32_t max)
  * takes. Returns the rule of it all. */
 uint32_t cdz_net_after(cdz_net *net, const char *marker, const cdz_tokenizer *tokenizer,
                        uint32_t rule);
+
+/* What is added from here on is made for a keyword. */
+void cdz_net_mark_add(cdz_net *net, uint32_t number, const char *keyword);
+/* The sentence of a state of too many places; of CDZ_GRAMMAR_MAX_ITEMS. */
+#define CDZ_NET_CROWDED                                                                            \
+    "a text may stand at more than %d places of the grammar (grammar_max_states)"
+/* net_crowd.c: whether a text that a rule takes would stand at more than CDZ_GRAMMAR_MAX_ITEMS places at once, where that is
+ * certain; the mark of most of them. False: memory. */
+bool cdz_net_crowd(cdz_net *net, uint32_t rule, cdz_net_mark *mark, bool *found);
+/* By node, whether the end of a rule can be reached; and which rules are productive. False: memory. */
+bool cdz_net_find_live(cdz_net *net, bool *live);
 
 /* Takes out what can never end, and readies the network for states. CDZ_E_INPUT: nothing is in the language. */
 cdz_status cdz_net_finish(cdz_net *net, uint32_t start_rule, cdz_error *err);

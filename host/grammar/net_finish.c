@@ -88,6 +88,16 @@ static void find_live(cdz_net *net, finish_work *w)
     }
 }
 
+bool cdz_net_find_live(cdz_net *net, bool *live)
+{
+    finish_work w = {0};
+    const bool fine = finish_begin(net, &w);
+    if (fine) find_live(net, &w);
+    if (fine) memcpy(live, w.live, net->n_nodes * sizeof *live);
+    finish_free(&w);
+    return fine;
+}
+
 /* A count's body that takes nothing, or a minimum of none, lets a loop be left at once. */
 static bool passes_empty(const cdz_net *net, const bool *rounds, const cdz_net_edge *e)
 {
@@ -135,6 +145,7 @@ static bool keep_live(cdz_net *net, const bool *live)
         const cdz_net_edge *e = &net->edges[i];
         if (!live[e->from] || !live[e->to]) continue;
         if (e->kind == CDZ_NET_CALL && !net->rules[e->arg].productive) continue;
+        net->counts |= e->kind == CDZ_NET_COUNT_ADD;
         net->first[e->from + 2]++;
         net->edges[n++] = *e;
     }
@@ -196,17 +207,43 @@ static bool find_plain(cdz_net *net)
     return fine;
 }
 
+/* A node that leads to a copy by some bytes alone is one too. */
+static void find_suffix(cdz_net *net, uint32_t node)
+{
+    const cdz_net_edge *e = &net->edges[net->first[node]];
+    if (net->first[node + 1] != net->first[node] + 1 || e->kind != CDZ_NET_BYTES) return;
+    const cdz_net_copy *to = &net->copy_of[e->to];
+    if (to->shape == e->to || net->copy_of[node].shape != node) return;
+    const uint32_t shape = cdz_net_suffix_of(net, to->shape, e->lo, e->hi);
+    if (shape != UINT32_MAX) net->copy_of[node] = (cdz_net_copy){shape, to->index, 0};
+}
+
+static bool find_copies(cdz_net *net)
+{
+    if (!net->n_copies) return true;
+    net->counts = true;
+    net->copy_of = malloc(((size_t)net->n_nodes + 1) * sizeof *net->copy_of);
+    if (!net->copy_of) return false;
+    for (uint32_t i = 0; i < net->n_nodes; i++) net->copy_of[i] = (cdz_net_copy){i, 0, 0};
+    for (uint32_t k = 0; k < net->n_copies; k++) {
+        const cdz_chars_copies *c = &net->copies[k];
+        for (uint32_t i = 0; i < c->n * c->size; i++)
+            net->copy_of[c->first + i] = (cdz_net_copy){c->first + i % c->size, i / c->size, k + 1};
+    }
+    for (uint32_t i = 0; i < net->n_nodes; i++) find_suffix(net, i);
+    return true;
+}
+
 static cdz_status finish(cdz_net *net, finish_work *w, cdz_error *err)
 {
-    if (!finish_begin(net, w)) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    if (!finish_begin(net, w)) return cdz_err_memory(err, "a grammar");
     find_live(net, w);
     if (!net->rules[net->start_rule].productive)
         return cdz_err(err, CDZ_E_INPUT, "nothing satisfies the constraint: its language is empty");
-    if (!keep_live(net, w->live) || !find_nullable(net, w))
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    if (!keep_live(net, w->live) || !find_nullable(net, w)) return cdz_err_memory(err, "a grammar");
     net->end_of = calloc((size_t)net->n_nodes + 1, 1);
-    if (!net->end_of || !find_plain(net))
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    if (!net->end_of || !find_plain(net) || !find_copies(net))
+        return cdz_err_memory(err, "a grammar");
     for (uint32_t i = 0; i < net->n_rules; i++) net->end_of[net->rules[i].end] = 1;
     find_classes(net);
     find_begins(net);
@@ -222,6 +259,9 @@ cdz_status cdz_net_finish(cdz_net *net, uint32_t start_rule, cdz_error *err)
     finish_free(&w);
     free(net->suffixes);
     free(net->plains);
+    free(net->marks);
+    net->marks = NULL;
+    net->n_marks = net->marks_cap = 0;
     net->suffixes = NULL;
     net->plains = NULL;
     net->suffixes_size = 0;

@@ -138,8 +138,7 @@ cdz_status cdz_grammar_sample(cdz_grammar *g, uint64_t *seed, cdz_buf *out, cdz_
     }
     if (!ended) ended = go_to_end(g, state, out);
     CDZ_TRY(cdz_grammar_trouble(g, err));
-    if (out->failed || out->len > MOST_BYTES)
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a sample");
+    if (out->failed || out->len > MOST_BYTES) return cdz_err_memory(err, "a sample");
     if (ended) return CDZ_OK;
     return cdz_err(err, CDZ_E_LIMIT,
                    "no way from \"%.60s\" to an end among the next %d states; a grammar that takes "

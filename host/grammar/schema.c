@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "base/ascii.h"
 #include "base/utf8.h"
 #include "grammar/grow.h"
 #include "grammar/states.h"
@@ -12,7 +11,7 @@
 
 cdz_status cdz_schema_no_memory(const cdz_schema *s)
 {
-    return cdz_err(s->err, CDZ_E_NOMEM, "out of memory for a JSON schema");
+    return cdz_err_memory(s->err, "a JSON schema");
 }
 
 cdz_status cdz_schema_wrong(const cdz_schema *s, const cdz_json *at, const char *keyword,
@@ -26,6 +25,12 @@ cdz_status cdz_schema_refuse(const cdz_schema *s, const cdz_json *at, const char
 {
     return cdz_err(s->err, CDZ_E_UNSUPPORTED, "schema:%u:%u: %s is not supported%s%s", at->line,
                    at->column, keyword, *text ? ": " : "", text);
+}
+
+cdz_status cdz_schema_in_time(const cdz_schema *s)
+{
+    const cdz_status st = cdz_net_in_time(s->net);
+    return st == CDZ_OK ? CDZ_OK : cdz_err(s->err, st, "%s", s->net->error.text);
 }
 
 /* --- lists ------------------------------------------------------------------------------------------- */
@@ -45,99 +50,17 @@ static bool list_copy(const cdz_schema_list *from, cdz_schema_list *to)
     return true;
 }
 
-static bool is_true(const cdz_json *v)
-{
-    return cdz_json_is(v, CDZ_JSON_BOOL) && v->boolean;
-}
-
 /* Keywords that are refused wherever they stand. */
 static cdz_status refuse_keywords(const cdz_schema *s, const cdz_json *schema)
 {
-    static const char *const names[] = {"not",
-                                        "contains",
-                                        "unevaluatedProperties",
-                                        "unevaluatedItems",
-                                        "dependentSchemas",
-                                        "dependentRequired",
-                                        "dependencies",
-                                        "$dynamicRef",
-                                        "$recursiveRef",
-                                        "propertyNames"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const cdz_json *v = cdz_json_get(schema, names[i]);
-        if (v) return cdz_schema_refuse(s, v, names[i], "");
-    }
-    const cdz_json *v = cdz_json_get(schema, "uniqueItems");
-    if (is_true(v)) return cdz_schema_refuse(s, v, "uniqueItems", "");
-    v = cdz_json_get(schema, "if");
-    if (v && (cdz_json_get(schema, "then") || cdz_json_get(schema, "else")))
-        return cdz_schema_refuse(s, v, "if", "");
-    v = cdz_json_get(schema, "$id");
-    if (v && schema != s->root) return cdz_schema_refuse(s, v, "$id", "inside a schema");
-    v = cdz_json_get(schema, "x-guidance");
+    const cdz_json *v = cdz_json_get(schema, "x-guidance");
     if (v && schema != s->root) return cdz_schema_refuse(s, v, "x-guidance", "below the top");
     return CDZ_OK;
 }
 
-/* --- $ref -------------------------------------------------------------------------------------------- */
-
-/* One step of a JSON pointer, without its escapes, into name; returns what follows. */
-static const char *pointer_step(const char *at, char *name, size_t size)
-{
-    size_t n = 0;
-    for (; *at && *at != '/'; at++) {
-        char c = *at;
-        if (c == '%' && cdz_hex_digit(at[1]) >= 0 && cdz_hex_digit(at[2]) >= 0) {
-            c = (char)(cdz_hex_digit(at[1]) * 16 + cdz_hex_digit(at[2]));
-            at += 2;
-        }
-        if (c == '~' && (at[1] == '0' || at[1] == '1')) {
-            c = at[1] == '0' ? '~' : '/';
-            at++;
-        }
-        if (n + 1 < size) name[n++] = c;
-    }
-    name[n] = '\0';
-    return at;
-}
-
-static const cdz_json *pointed(const cdz_json *at, const char *pointer)
-{
-    char name[1024], *end;
-    while (at && *pointer == '/') {
-        pointer = pointer_step(pointer + 1, name, sizeof name);
-        if (at->type == CDZ_JSON_ARRAY) {
-            const unsigned long i = strtoul(name, &end, 10);
-            at = *name && !*end && i < at->len ? &at->items[i] : NULL;
-        } else {
-            at = cdz_json_get(at, name);
-        }
-    }
-    return *pointer ? NULL : at;
-}
-
-static cdz_status resolve(const cdz_schema *s, const cdz_json *ref, const cdz_json **out)
-{
-    const cdz_json *id = cdz_json_get(s->root, "$id");
-    if (ref->type != CDZ_JSON_STRING) return cdz_schema_wrong(s, ref, "$ref", "expected a text");
-    const char *text = ref->string;
-    if (cdz_json_is(id, CDZ_JSON_STRING)) {
-        const size_t n = strcspn(id->string, "#");
-        if (n && strncmp(text, id->string, n) == 0 && (text[n] == '#' || !text[n])) text += n;
-    }
-    if (*text && *text != '#')
-        return cdz_schema_refuse(s, ref, "$ref", "it leads out of the document");
-    if (*text && text[1] && text[1] != '/')
-        return cdz_schema_refuse(s, ref, "$ref", "to an $anchor");
-    *out = *text ? pointed(s->root, text + 1) : s->root;
-    if (*out) return CDZ_OK;
-    return cdz_err(s->err, CDZ_E_INPUT, "schema:%u:%u: $ref: nothing is at '%s'", ref->line,
-                   ref->column, ref->string);
-}
-
 /* --- a schema and what it leads to -------------------------------------------------------------------- */
 
-static cdz_status push(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema)
+cdz_status cdz_schema_push(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema)
 {
     if (schema->type == CDZ_JSON_BOOL) {
         list->never |= !schema->boolean;
@@ -148,13 +71,17 @@ static cdz_status push(cdz_schema *s, cdz_schema_list *list, const cdz_json *sch
                        schema->line, schema->column, cdz_json_type_name(schema));
     if (!schema->len) return CDZ_OK;
     for (uint32_t i = 0; i < list->n; i++)
-        if (list->at[i].schema == schema) return CDZ_OK;
+        if (list->at[i].schema == schema) {
+            list->at[i].shared |= list->at[i].parent != list->parent;
+            return CDZ_OK;
+        }
     if (list->n >= CDZ_SCHEMA_MAX_LIST)
         return cdz_schema_wrong(s, schema, "allOf",
                                 "too many schemas hold at one place (grammar_max_states)");
     if (!cdz_grow(&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at))
         return cdz_schema_no_memory(s);
-    list->at[list->n++] = (cdz_schema_entry){.schema = schema};
+    list->at[list->n++] =
+        (cdz_schema_entry){.schema = schema, .parent = list->parent, .silent = list->silent};
     return CDZ_OK;
 }
 
@@ -168,31 +95,53 @@ static cdz_status schemas_of(const cdz_schema *s, const cdz_json *schema, const 
     return CDZ_OK;
 }
 
+/* What an entry leads to. */
+static cdz_status add_led(cdz_schema *s, cdz_schema_list *list, uint32_t next)
+{
+    CDZ_TRY(cdz_schema_in_time(s));
+    const cdz_json *at = list->at[next].schema, *all, *target;
+    const cdz_json *ref = cdz_json_get(at, "$ref");
+    if (ref && !s->siblings_of_ref) {
+        CDZ_TRY(cdz_schema_resolve(s, ref, "$ref", &target));
+        /* alone: the schema beside it says nothing */
+        static const cdz_json_member none;
+        static const cdz_json empty = {.type = CDZ_JSON_OBJECT, .members = &none};
+        list->at[next].schema = &empty;
+        list->at[next].chosen = CDZ_CHOSEN_ANY | CDZ_CHOSEN_ONE;
+        return cdz_schema_push(s, list, target);
+    }
+    CDZ_TRY(refuse_keywords(s, at));
+    if (ref) {
+        CDZ_TRY(cdz_schema_resolve(s, ref, "$ref", &target));
+        CDZ_TRY(cdz_schema_push(s, list, target));
+    }
+    static const char *const dynamic[] = {"$dynamicRef", "$recursiveRef"};
+    for (size_t i = 0; i < 2; i++) {
+        const cdz_json *v = cdz_json_get(at, dynamic[i]);
+        if (!v) continue;
+        CDZ_TRY(cdz_schema_resolve(s, v, dynamic[i], &target));
+        CDZ_TRY(cdz_schema_push(s, list, target));
+    }
+    CDZ_TRY(cdz_schema_push_made(s, list, at));
+    CDZ_TRY(schemas_of(s, at, "allOf", &all));
+    for (uint32_t i = 0; all && i < all->len; i++)
+        CDZ_TRY(cdz_schema_push(s, list, &all->items[i]));
+    return CDZ_OK;
+}
+
 cdz_status cdz_schema_add(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema)
 {
+    const uint32_t parent = list->parent;
+    const bool silent = list->silent;
     uint32_t next = list->n;
-    CDZ_TRY(push(s, list, schema));
+    CDZ_TRY(cdz_schema_push(s, list, schema));
     for (; next < list->n; next++) {
-        const cdz_json *at = list->at[next].schema, *all, *target;
-        const cdz_json *ref = cdz_json_get(at, "$ref");
-        if (ref && !s->siblings_of_ref) {
-            CDZ_TRY(resolve(s, ref, &target));
-            /* alone: the schema beside it says nothing */
-            static const cdz_json_member none;
-            static const cdz_json empty = {.type = CDZ_JSON_OBJECT, .members = &none};
-            list->at[next].schema = &empty;
-            list->at[next].chosen = CDZ_CHOSEN_ANY | CDZ_CHOSEN_ONE;
-            CDZ_TRY(push(s, list, target));
-            continue;
-        }
-        CDZ_TRY(refuse_keywords(s, at));
-        if (ref) {
-            CDZ_TRY(resolve(s, ref, &target));
-            CDZ_TRY(push(s, list, target));
-        }
-        CDZ_TRY(schemas_of(s, at, "allOf", &all));
-        for (uint32_t i = 0; all && i < all->len; i++) CDZ_TRY(push(s, list, &all->items[i]));
+        list->parent = next + 1;
+        list->silent = list->at[next].silent;
+        CDZ_TRY(add_led(s, list, next));
     }
+    list->parent = parent;
+    list->silent = silent;
     return CDZ_OK;
 }
 
@@ -200,9 +149,12 @@ cdz_status cdz_schema_add(cdz_schema *s, cdz_schema_list *list, const cdz_json *
 
 static uint32_t list_hash(const cdz_schema_list *list)
 {
-    uint64_t h = list->n + (list->never ? 7u : 0u);
+    const uint64_t odd = 0x9E3779B97F4A7C15u;
+    uint64_t h = list->never ? odd : 0;
     for (uint32_t i = 0; i < list->n; i++)
-        h = (h ^ (uint64_t)(uintptr_t)list->at[i].schema ^ list->at[i].chosen) * 0x9E3779B97F4A7C15u;
+        h = (h ^ (uint64_t)(uintptr_t)list->at[i].schema ^ list->at[i].chosen ^
+             (uint64_t)list->at[i].parent << 40) *
+            odd;
     return (uint32_t)(h >> 32);
 }
 
@@ -210,31 +162,24 @@ static bool same_list(const cdz_schema_list *a, const cdz_schema_list *b)
 {
     bool same = a->n == b->n && a->never == b->never;
     for (uint32_t i = 0; same && i < a->n; i++)
-        same = a->at[i].schema == b->at[i].schema && a->at[i].chosen == b->at[i].chosen;
+        same = a->at[i].schema == b->at[i].schema && a->at[i].chosen == b->at[i].chosen &&
+               a->at[i].parent == b->at[i].parent && a->at[i].silent == b->at[i].silent &&
+               a->at[i].shared == b->at[i].shared;
     return same;
 }
 
-static bool enlarge(cdz_schema *s)
+static uint32_t place_hash(const void *of, uint32_t number)
 {
-    const uint32_t size = s->table_size ? 2 * s->table_size : 64;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table) return false;
-    for (uint32_t i = 0; i < s->n_places; i++) {
-        uint32_t at = list_hash(&s->places[i].list) & (size - 1);
-        while (table[at]) at = (at + 1) & (size - 1);
-        table[at] = i + 1;
-    }
-    free(s->table);
-    s->table = table;
-    s->table_size = size;
-    return true;
+    const cdz_schema *s = of;
+    return list_hash(&s->places[number - 1].list);
 }
 
 cdz_status cdz_schema_rule(cdz_schema *s, cdz_schema_list *list, uint32_t *rule)
 {
-    if ((s->n_places + 1) * 2 >= s->table_size && !enlarge(s)) return cdz_schema_no_memory(s);
-    uint32_t at = list_hash(list) & (s->table_size - 1);
-    for (uint32_t i; (i = s->table[at]) != 0; at = (at + 1) & (s->table_size - 1))
+    cdz_item_table *t = &s->table;
+    if (!cdz_item_table_room(t, s->n_places, place_hash, s)) return cdz_schema_no_memory(s);
+    uint32_t at = list_hash(list) & (t->size - 1);
+    for (uint32_t i; (i = t->at[at]) != 0; at = (at + 1) & (t->size - 1))
         if (same_list(&s->places[i - 1].list, list)) {
             *rule = s->places[i - 1].rule;
             cdz_schema_list_free(list);
@@ -247,9 +192,9 @@ cdz_status cdz_schema_rule(cdz_schema *s, cdz_schema_list *list, uint32_t *rule)
     if (!cdz_grow(&s->places, &s->places_cap, (size_t)s->n_places + 1, sizeof *s->places))
         return cdz_schema_no_memory(s);
     *rule = cdz_net_rule_new(s->net);
-    s->places[s->n_places] = (cdz_schema_place){*list, *rule};
+    s->places[s->n_places] = (cdz_schema_place){.list = *list, .rule = *rule};
     *list = (cdz_schema_list){0};
-    s->table[at] = ++s->n_places;
+    t->at[at] = ++s->n_places;
     return CDZ_OK;
 }
 
@@ -269,22 +214,31 @@ static uint32_t type_named(const cdz_json *name)
     return 0;
 }
 
+static cdz_status types_named(const cdz_schema *s, const cdz_json *v, uint32_t *types)
+{
+    *types = 0;
+    for (uint32_t k = 0; k < (v->type == CDZ_JSON_ARRAY ? v->len : 1); k++) {
+        const uint32_t one = type_named(v->type == CDZ_JSON_ARRAY ? &v->items[k] : v);
+        if (!one)
+            return cdz_schema_wrong(
+                s, v, "type", "expected null, boolean, integer, number, string, array or object");
+        *types |= one;
+    }
+    return CDZ_OK;
+}
+
 cdz_status cdz_schema_types(const cdz_schema *s, const cdz_schema_list *list, uint32_t *types)
 {
     *types = CDZ_TYPE_ALL;
     for (uint32_t i = 0; i < list->n; i++) {
-        const cdz_json *v = cdz_json_get(list->at[i].schema, "type");
+        const cdz_json *schema = list->at[i].schema, *v = cdz_json_get(schema, "type");
+        const cdz_json *denied = cdz_schema_denies(schema, "type");
         uint32_t own = 0;
-        if (!v) continue;
-        for (uint32_t k = 0; k < (v->type == CDZ_JSON_ARRAY ? v->len : 1); k++) {
-            const uint32_t one = type_named(v->type == CDZ_JSON_ARRAY ? &v->items[k] : v);
-            if (!one)
-                return cdz_schema_wrong(
-                    s, v, "type",
-                    "expected null, boolean, integer, number, string, array or object");
-            own |= one;
-        }
-        *types &= own;
+        if (v) CDZ_TRY(types_named(s, v, &own));
+        if (v) *types &= own;
+        if (denied) CDZ_TRY(types_named(s, denied, &own));
+        if (denied) *types &= ~own;
+        if (cdz_schema_denies(schema, "pattern")) *types &= CDZ_TYPE_STRING;
     }
     return CDZ_OK;
 }
@@ -322,31 +276,157 @@ uint32_t cdz_schema_byte(cdz_schema *s, uint32_t from, char byte)
 
 /* --- the body of a place ------------------------------------------------------------------------------- */
 
-/* One alternative: the list, with the choice made. */
-static cdz_status alternative(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
-                              uint32_t bit, const cdz_json *choice, cdz_schema_list *out)
+cdz_status cdz_schema_alternative(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                                  uint32_t bit, const cdz_json *choice, cdz_schema_list *out)
 {
-    if (!list_copy(list, out)) return cdz_schema_no_memory(s);
+    if (!list_copy(list, out) || !out->at) return cdz_schema_no_memory(s);
     out->at[entry].chosen |= bit;
+    out->parent = entry + 1;
+    out->silent = out->at[entry].silent;
     const cdz_status st = cdz_schema_add(s, out, choice);
+    out->parent = 0;
+    out->silent = false;
     if (st != CDZ_OK) cdz_schema_list_free(out);
     return st;
 }
 
-static cdz_status check_apart(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
-                              const cdz_json *choices, uint32_t i, uint32_t k)
+/* Pairs of a oneOf that may hold of one value. */
+typedef struct overlaps {
+    cdz_code_span *at;
+    uint32_t n, cap;
+} overlaps;
+
+static cdz_status overlap(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                          const cdz_json *choices, cdz_code_span pair, overlaps *all)
 {
     cdz_schema_list a = {0}, b = {0};
     bool apart = false;
-    cdz_status st = alternative(s, list, entry, CDZ_CHOSEN_ONE, &choices->items[i], &a);
-    if (st == CDZ_OK) st = alternative(s, list, entry, CDZ_CHOSEN_ONE, &choices->items[k], &b);
+    cdz_status st =
+        cdz_schema_alternative(s, list, entry, CDZ_CHOSEN_ONE, &choices->items[pair.lo], &a);
+    if (st == CDZ_OK)
+        st = cdz_schema_alternative(s, list, entry, CDZ_CHOSEN_ONE, &choices->items[pair.hi], &b);
     if (st == CDZ_OK) st = cdz_schema_apart(s, &a, &b, &apart);
     cdz_schema_list_free(&a);
     cdz_schema_list_free(&b);
-    if (st == CDZ_OK && !apart)
-        st = cdz_schema_refuse(s, choices, "oneOf",
-                               "its alternatives are not certain to exclude each other");
+    if (st != CDZ_OK || apart) return st;
+    if (all->n == CDZ_SCHEMA_MAX_OVERLAPS)
+        return cdz_schema_refuse(s, choices, "oneOf",
+                                 "its alternatives are not certain to exclude each other");
+    if (!cdz_grow(&all->at, &all->cap, (size_t)all->n + 1, sizeof *all->at))
+        return cdz_schema_no_memory(s);
+    all->at[all->n++] = pair;
+    return CDZ_OK;
+}
+
+static cdz_status overlaps_of(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                              const cdz_json *choices, overlaps *all)
+{
+    bool apart;
+    CDZ_TRY(cdz_schema_told_apart(s, list, entry, choices, &apart));
+    for (uint32_t k = 0; !apart && k < choices->len; k++)
+        for (uint32_t i = 0; i < k; i++)
+            CDZ_TRY(overlap(s, list, entry, choices, (cdz_code_span){i, k}, all));
+    return CDZ_OK;
+}
+
+/* Takes out of a choice what the other ones allow. */
+static cdz_status exclude(cdz_schema *s, const cdz_json *choices, uint32_t choice,
+                          const overlaps *all, cdz_schema_list *list)
+{
+    for (uint32_t i = 0; i < all->n; i++) {
+        const cdz_code_span *pair = &all->at[i];
+        const cdz_json *denied;
+        if (pair->lo != choice && pair->hi != choice) continue;
+        const cdz_json *other = &choices->items[pair->lo == choice ? pair->hi : pair->lo];
+        cdz_status st = cdz_schema_denied(s, other, &denied);
+        list->silent = true;
+        if (st == CDZ_OK) st = cdz_schema_add(s, list, denied);
+        list->silent = false;
+        if (st == CDZ_E_UNSUPPORTED)
+            return cdz_schema_refuse(s, choices, "oneOf",
+                                     "its alternatives are not certain to exclude each other");
+        if (st != CDZ_OK) return st;
+    }
+    return CDZ_OK;
+}
+
+/* A new alternative of the place whose body is being made. Choices that do not rule each other out multiply; one level of
+ * them comes after the other, since places are a queue. */
+static cdz_status count_alternative(cdz_schema *s, cdz_schema_place *place,
+                                    const cdz_schema_entry *chosen)
+{
+    const cdz_schema_place *parent = &s->places[s->done];
+    place->origin = parent->depth ? parent->origin : s->done;
+    place->depth = parent->depth + 1;
+    place->n_made = parent->n_made + ((chosen->chosen & CDZ_CHOSEN_MADE) != 0);
+    cdz_schema_place *origin = &s->places[place->origin];
+    if (place->depth > origin->deepest) origin->n_deepest = 0;
+    origin->deepest = place->depth;
+    origin->n_deepest++;
+    if (place->n_made <= CDZ_SCHEMA_FEW_MADE || origin->n_deepest <= CDZ_SCHEMA_MAX_MADE)
+        return CDZ_OK;
+    return cdz_schema_refuse(s, chosen->schema, cdz_schema_made_of(s, chosen->schema),
+                             "beside others at one place that do not rule each other out, and "
+                             "make more than 1024 alternatives together (grammar_max_states)");
+}
+
+static cdz_status put_choice(cdz_schema *s, cdz_schema_list *own, const cdz_schema_entry *chosen,
+                             const cdz_net_rule *rule)
+{
+    uint32_t call;
+    const uint32_t n_places = s->n_places;
+    bool nothing = false;
+    if (s->n_made) CDZ_TRY(cdz_schema_void(s, own, &nothing));
+    if (nothing) return CDZ_OK;
+    CDZ_TRY(cdz_schema_rule(s, own, &call));
+    cdz_net_edge_add(s->net, rule->start, rule->end, CDZ_NET_CALL, call);
+    if (s->n_places == n_places) return CDZ_OK;
+    return count_alternative(s, &s->places[n_places], chosen);
+}
+
+/* Of alternatives that may hold together, each says something about what it names: below unevaluatedProperties and
+ * unevaluatedItems they must rule each other out, as those do that a keyword was made to. */
+static cdz_status check_alone(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                              const cdz_json *choices)
+{
+    const char *above = cdz_schema_unevaluated_above(list, entry);
+    overlaps all = {0};
+    if (!above || list->at[entry].chosen & CDZ_CHOSEN_MADE) return CDZ_OK;
+    const cdz_status st = overlaps_of(s, list, entry, choices, &all);
+    const bool any = all.n > 0;
+    free(all.at);
+    if (st == CDZ_E_UNSUPPORTED || any)
+        return cdz_schema_refuse(s, choices, above,
+                                 "beside an anyOf whose alternatives may hold together");
     return st;
+}
+
+static cdz_status put_choices(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                              uint32_t bit, const cdz_json *choices, const cdz_net_rule *rule)
+{
+    overlaps all = {0};
+    cdz_status st = CDZ_OK;
+    if (bit == CDZ_CHOSEN_ONE)
+        st = overlaps_of(s, list, entry, choices, &all);
+    else
+        st = check_alone(s, list, entry, choices);
+    for (uint32_t k = 0; st == CDZ_OK && k < choices->len; k++) {
+        cdz_schema_list own;
+        st = cdz_schema_alternative(s, list, entry, bit, &choices->items[k], &own);
+        if (st != CDZ_OK) break;
+        st = exclude(s, choices, k, &all, &own);
+        if (st == CDZ_OK) st = put_choice(s, &own, &list->at[entry], rule);
+        cdz_schema_list_free(&own);
+    }
+    free(all.at);
+    return st;
+}
+
+/* What of the place is being made from here on. */
+static void set_keyword(cdz_schema *s, const char *keyword)
+{
+    s->keyword = keyword;
+    cdz_net_mark_add(s->net, s->done, keyword);
 }
 
 /* A choice that is still open; *found false: there is none. */
@@ -356,22 +436,16 @@ static cdz_status choose(cdz_schema *s, const cdz_schema_list *list, const cdz_n
     *found = false;
     for (uint32_t i = 0; i < list->n && !*found; i++) {
         const cdz_json *choices = NULL;
-        uint32_t bit = CDZ_CHOSEN_ANY, call;
+        uint32_t bit = CDZ_CHOSEN_ANY;
         if (!(list->at[i].chosen & bit))
             CDZ_TRY(schemas_of(s, list->at[i].schema, "anyOf", &choices));
         if (!choices && !(list->at[i].chosen & CDZ_CHOSEN_ONE)) {
             bit = CDZ_CHOSEN_ONE;
             CDZ_TRY(schemas_of(s, list->at[i].schema, "oneOf", &choices));
         }
-        for (uint32_t k = 0; choices && k < choices->len; k++) {
-            cdz_schema_list own;
-            for (uint32_t m = 0; bit == CDZ_CHOSEN_ONE && m < k; m++)
-                CDZ_TRY(check_apart(s, list, i, choices, m, k));
-            CDZ_TRY(alternative(s, list, i, bit, &choices->items[k], &own));
-            CDZ_TRY(cdz_schema_rule(s, &own, &call));
-            cdz_net_edge_add(s->net, rule->start, rule->end, CDZ_NET_CALL, call);
-            *found = true;
-        }
+        *found = choices != NULL;
+        if (choices) set_keyword(s, bit == CDZ_CHOSEN_ANY ? "anyOf" : "oneOf");
+        if (choices) CDZ_TRY(put_choices(s, list, i, bit, choices, rule));
     }
     return CDZ_OK;
 }
@@ -414,7 +488,7 @@ static cdz_status put_enum(cdz_schema *s, const cdz_schema_list *list, uint32_t 
                            const cdz_json *values, const cdz_net_rule *rule)
 {
     cdz_schema_list own;
-    if (!list_copy(list, &own)) return cdz_schema_no_memory(s);
+    if (!list_copy(list, &own) || entry >= own.n) return cdz_schema_no_memory(s);
     own.at[entry].chosen |= CDZ_CHOSEN_VALUE;
     const cdz_status st = put_values(s, &own, values->items, values->len, rule);
     cdz_schema_list_free(&own);
@@ -429,6 +503,7 @@ static cdz_status values_of(cdz_schema *s, const cdz_schema_list *list, const cd
         const cdz_json *one = cdz_json_get(list->at[i].schema, "const");
         const cdz_json *many = cdz_json_get(list->at[i].schema, "enum");
         *found = one || many;
+        if (*found) set_keyword(s, one ? "const" : "enum");
         if (many && many->type != CDZ_JSON_ARRAY)
             return cdz_schema_wrong(s, many, "enum", "expected a list of values");
         if (one)
@@ -439,26 +514,91 @@ static cdz_status values_of(cdz_schema *s, const cdz_schema_list *list, const cd
     return CDZ_OK;
 }
 
+/* null, true and false. */
+static cdz_status put_words(cdz_schema *s, const cdz_schema_list *list, uint32_t types,
+                            const cdz_net_rule *rule)
+{
+    static const struct {
+        cdz_json value;
+        cdz_text_ref text;
+    } words[] = {{{.type = CDZ_JSON_NULL}, {"null", 4}},
+                 {{.type = CDZ_JSON_BOOL, .boolean = true}, {"true", 4}},
+                 {{.type = CDZ_JSON_BOOL}, {"false", 5}}};
+    for (size_t i = 0; i < 3; i++) {
+        bool valid = true;
+        if (!(types & (i ? CDZ_TYPE_BOOLEAN : CDZ_TYPE_NULL))) continue;
+        if (s->n_made || cdz_schema_has_denials(list))
+            CDZ_TRY(cdz_schema_valid(s, list, &words[i].value, 0, &valid));
+        if (!valid) continue;
+        const uint32_t out =
+            cdz_net_text(s->net, rule->start, words[i].text.text, words[i].text.len);
+        cdz_net_edge_add(s->net, out, rule->end, CDZ_NET_NOTHING, 0);
+    }
+    return CDZ_OK;
+}
+
+/* Values of arrays and objects that are denied one by one cannot be told from others. */
+static cdz_status check_denials(const cdz_schema *s, const cdz_schema_list *list, uint32_t types)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const cdz_json *one = cdz_schema_denies(list->at[i].schema, "const");
+        const cdz_json *many = cdz_schema_denies(list->at[i].schema, "enum");
+        const uint32_t n = one ? 1 : cdz_json_is(many, CDZ_JSON_ARRAY) ? many->len : 0;
+        for (uint32_t k = 0; k < n; k++) {
+            const cdz_json *v = one ? one : &many->items[k];
+            if ((v->type == CDZ_JSON_ARRAY && types & CDZ_TYPE_ARRAY) ||
+                (v->type == CDZ_JSON_OBJECT && types & CDZ_TYPE_OBJECT))
+                return cdz_schema_refuse(s, v, one ? "const" : "enum",
+                                         "of an array or object, below not, if or oneOf");
+        }
+    }
+    return CDZ_OK;
+}
+
+/* The keyword of strings that a sentence about them names. */
+static const char *of_strings(const cdz_schema_list *list)
+{
+    static const char *const names[] = {"pattern", "format", "maxLength", "minLength", "not"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        for (uint32_t i = 0; i < list->n; i++)
+            if (cdz_json_get(list->at[i].schema, names[n])) return names[n];
+    return "type";
+}
+
+/* The values of the types that a list leaves, one kind after the other. */
+static cdz_status put_types(cdz_schema *s, const cdz_schema_list *list, uint32_t types,
+                            const cdz_net_rule *rule)
+{
+    static const struct {
+        uint32_t types;
+        const char *keyword; /* of most of what it takes; NULL: of_strings */
+        cdz_status (*put)(cdz_schema *s, const cdz_schema_list *list, uint32_t from, uint32_t to);
+    } all[] = {{CDZ_TYPE_STRING, NULL, cdz_schema_strings},
+               {CDZ_TYPE_ARRAY, "items", cdz_schema_arrays},
+               {CDZ_TYPE_OBJECT, "properties", cdz_schema_objects}};
+    set_keyword(s, "type");
+    CDZ_TRY(put_words(s, list, types, rule));
+    if (types & (CDZ_TYPE_INTEGER | CDZ_TYPE_FRACTION))
+        CDZ_TRY(cdz_schema_numbers(s, list, types, rule->start, rule->end));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        set_keyword(s, all[i].keyword ? all[i].keyword : of_strings(list));
+        if (types & all[i].types) CDZ_TRY(all[i].put(s, list, rule->start, rule->end));
+    }
+    return CDZ_OK;
+}
+
 static cdz_status body(cdz_schema *s, const cdz_schema_list *list, const cdz_net_rule *rule)
 {
     uint32_t types;
     bool found;
     if (list->never) return CDZ_OK;
+    CDZ_TRY(cdz_schema_check_unevaluated(s, list));
     CDZ_TRY(choose(s, list, rule, &found));
     if (!found) CDZ_TRY(values_of(s, list, rule, &found));
     if (found) return CDZ_OK;
     CDZ_TRY(cdz_schema_types(s, list, &types));
-    static const cdz_text_ref words[] = {{"null", 4}, {"true", 4}, {"false", 5}};
-    for (size_t i = 0; i < 3; i++)
-        if (types & (i ? CDZ_TYPE_BOOLEAN : CDZ_TYPE_NULL))
-            cdz_net_edge_add(s->net, cdz_net_text(s->net, rule->start, words[i].text, words[i].len),
-                             rule->end, CDZ_NET_NOTHING, 0);
-    if (types & (CDZ_TYPE_INTEGER | CDZ_TYPE_FRACTION))
-        CDZ_TRY(cdz_schema_numbers(s, list, types & CDZ_TYPE_FRACTION, rule->start, rule->end));
-    if (types & CDZ_TYPE_STRING) CDZ_TRY(cdz_schema_strings(s, list, rule->start, rule->end));
-    if (types & CDZ_TYPE_ARRAY) CDZ_TRY(cdz_schema_arrays(s, list, rule->start, rule->end));
-    if (types & CDZ_TYPE_OBJECT) CDZ_TRY(cdz_schema_objects(s, list, rule->start, rule->end));
-    return CDZ_OK;
+    CDZ_TRY(check_denials(s, list, types));
+    return put_types(s, list, types, rule);
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
@@ -482,9 +622,45 @@ static cdz_status read_options(cdz_schema *s)
     return CDZ_OK;
 }
 
+/* The schema of a list, which has one, that has a keyword; the first one where that is none's. */
+static const cdz_json *schema_with(const cdz_schema_list *list, const char *keyword)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (cdz_json_get(list->at[i].schema, keyword)) return list->at[i].schema;
+    return list->at[0].schema;
+}
+
+/* A limit that was met without a place: the schema whose body was being made has one. */
+static cdz_status limit_at(const cdz_schema *s, cdz_status st, const cdz_schema_list *list)
+{
+    char text[sizeof s->err->text];
+    if (st == CDZ_OK && s->net->status == CDZ_E_LIMIT) {
+        st = CDZ_E_LIMIT;
+        cdz_err(s->err, st, "%s", s->net->error.text);
+    }
+    if (st != CDZ_E_LIMIT || !s->err || !list->n) return st;
+    if (strncmp(s->err->text, "schema:", 7) == 0) return st;
+    snprintf(text, sizeof text, "%s", s->err->text);
+    const cdz_json *at = schema_with(list, s->keyword);
+    return cdz_err(s->err, st, "schema:%u:%u: %s: %s", at->line, at->column, s->keyword, text);
+}
+
+/* Refuses what would meet a limit while running: a state of too many places. */
+static cdz_status check_crowd(cdz_schema *s, uint32_t rule)
+{
+    cdz_net_mark mark;
+    bool found;
+    if (!cdz_net_crowd(s->net, rule, &mark, &found)) return cdz_schema_no_memory(s);
+    if (!found) return CDZ_OK;
+    s->keyword = mark.keyword;
+    const cdz_status st = cdz_err(s->err, CDZ_E_LIMIT, CDZ_NET_CROWDED, CDZ_GRAMMAR_MAX_ITEMS);
+    return limit_at(s, st, &s->places[mark.number].list);
+}
+
 static cdz_status compile(cdz_schema *s, uint32_t *start)
 {
     cdz_schema_list list = {0};
+    const uint32_t n_marks = s->net->n_marks; /* those of what this schema stands in */
     CDZ_TRY(read_options(s));
     cdz_status st = cdz_schema_add(s, &list, s->root);
     if (st == CDZ_OK) st = cdz_schema_rule(s, &list, start);
@@ -492,8 +668,25 @@ static cdz_status compile(cdz_schema *s, uint32_t *start)
     for (; st == CDZ_OK && s->net->status == CDZ_OK && s->done < s->n_places; s->done++) {
         const cdz_schema_list own = s->places[s->done].list;
         const cdz_net_rule rule = s->net->rules[s->places[s->done].rule];
-        st = body(s, &own, &rule);
+        st = limit_at(s, body(s, &own, &rule), &own);
     }
+    if (st == CDZ_OK) st = check_crowd(s, *start);
+    s->net->n_marks = n_marks;
+    return st;
+}
+
+cdz_status cdz_schema_part_of(cdz_net *net, const cdz_json *root, cdz_arena *arena, uint32_t *rule,
+                              cdz_error *err)
+{
+    cdz_schema s = {.net = net, .root = root, .arena = arena, .err = err};
+    const cdz_status st = compile(&s, rule);
+    for (uint32_t i = 0; i < s.n_places; i++) cdz_schema_list_free(&s.places[i].list);
+    free(s.places);
+    free(s.made);
+    cdz_schema_where_free(&s.where);
+    cdz_schema_lists_free(&s);
+    free(s.table.at);
+    free(s.made_table.at);
     return st;
 }
 
@@ -503,12 +696,8 @@ cdz_status cdz_schema_part(cdz_net *net, const char *text, size_t len, uint32_t 
     static const cdz_json_limits limits = {.depth = CDZ_SCHEMA_MAX_DEPTH};
     cdz_arena arena = {0};
     cdz_json root;
-    cdz_schema s = {.net = net, .root = &root, .err = err};
     cdz_status st = cdz_json_parse(text, len, "schema", &limits, &arena, &root, err);
-    if (st == CDZ_OK) st = compile(&s, rule);
-    for (uint32_t i = 0; i < s.n_places; i++) cdz_schema_list_free(&s.places[i].list);
-    free(s.places);
-    free(s.table);
+    if (st == CDZ_OK) st = cdz_schema_part_of(net, &root, &arena, rule, err);
     cdz_arena_free(&arena);
     return st;
 }

@@ -1,4 +1,7 @@
 /* schema_array.c - arrays: items by place, the rest, and how many. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "grammar/schema.h"
 
 /* What a schema says of the item at a place; NULL: nothing. */
@@ -11,7 +14,8 @@ static const cdz_json *item_schema(const cdz_json *schema, uint32_t place)
         prefix = items;
         rest = cdz_json_get(schema, "additionalItems");
     }
-    if (cdz_json_is(prefix, CDZ_JSON_ARRAY) && place < prefix->len) return &prefix->items[place];
+    if (prefix && cdz_json_is(prefix, CDZ_JSON_ARRAY) && place < prefix->len)
+        return &prefix->items[place];
     return rest;
 }
 
@@ -22,15 +26,43 @@ static uint32_t n_places(const cdz_json *schema)
     return cdz_json_is(prefix, CDZ_JSON_ARRAY) ? prefix->len : 0;
 }
 
+/* Whether an entry, or one that came from it, says something about the item at a place. */
+static bool is_evaluated(const cdz_schema_list *list, uint32_t entry, uint32_t place)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (item_schema(list->at[i].schema, place) && cdz_schema_came_from(list, i, entry))
+            return true;
+    return false;
+}
+
+static cdz_status add_unevaluated(cdz_schema *s, const cdz_schema_list *list, uint32_t place,
+                                  cdz_schema_list *own)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const cdz_json *v = cdz_schema_unevaluated(list, i, "unevaluatedItems");
+        if (v && !is_evaluated(list, i, place)) CDZ_TRY(cdz_schema_add(s, own, v));
+    }
+    return CDZ_OK;
+}
+
+/* What must hold of the item at a place. */
+static cdz_status item_list(cdz_schema *s, const cdz_schema_list *list, uint32_t place,
+                            cdz_schema_list *own)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const cdz_json *item = item_schema(list->at[i].schema, place);
+        if (item) CDZ_TRY(cdz_schema_add(s, own, item));
+    }
+    return add_unevaluated(s, list, place, own);
+}
+
+/* also: what the item must be beside; NULL: nothing. */
 static cdz_status item_rule(cdz_schema *s, const cdz_schema_list *list, uint32_t place,
-                            uint32_t *rule)
+                            const cdz_json *also, uint32_t *rule)
 {
     cdz_schema_list own = {0};
-    cdz_status st = CDZ_OK;
-    for (uint32_t i = 0; i < list->n && st == CDZ_OK; i++) {
-        const cdz_json *item = item_schema(list->at[i].schema, place);
-        if (item) st = cdz_schema_add(s, &own, item);
-    }
+    cdz_status st = item_list(s, list, place, &own);
+    if (st == CDZ_OK && also) st = cdz_schema_add(s, &own, also);
     if (st == CDZ_OK) st = cdz_schema_rule(s, &own, rule);
     cdz_schema_list_free(&own);
     return st;
@@ -62,26 +94,222 @@ static cdz_status rest(cdz_schema *s, uint32_t item, uint32_t min, uint32_t max,
     return CDZ_OK;
 }
 
-static cdz_status items(cdz_schema *s, const cdz_schema_list *list, uint32_t min, uint32_t max,
-                        uint32_t at, uint32_t end)
+static uint32_t all_places(const cdz_schema_list *list)
 {
-    uint32_t places = 0, item;
+    uint32_t places = 0;
     for (uint32_t i = 0; i < list->n; i++) {
         const uint32_t n = n_places(list->at[i].schema);
         if (n > places) places = n;
     }
+    return places;
+}
+
+static cdz_status items(cdz_schema *s, const cdz_schema_list *list, uint32_t min, uint32_t max,
+                        uint32_t at, uint32_t end)
+{
+    const uint32_t places = all_places(list);
+    uint32_t item;
     if (min == 0) cdz_net_edge_add(s->net, at, end, CDZ_NET_NOTHING, 0);
     for (uint32_t i = 0; i < places && i < max; i++) {
-        CDZ_TRY(item_rule(s, list, i, &item));
+        CDZ_TRY(item_rule(s, list, i, NULL, &item));
         const uint32_t behind = cdz_net_call(s->net, at, item);
         if (i + 1 >= min) cdz_net_edge_add(s->net, behind, end, CDZ_NET_NOTHING, 0);
         if (i + 1 >= max) return CDZ_OK;
         at = comma(s, behind);
     }
     if (places >= max) return CDZ_OK;
-    CDZ_TRY(item_rule(s, list, places, &item));
+    CDZ_TRY(item_rule(s, list, places, NULL, &item));
     return rest(s, item, min > places ? min - places : 0, max == UINT32_MAX ? max : max - places,
                 at, end);
+}
+
+/* --- contains: a place for each number of items and of those that are wanted ------------------------------------- */
+
+typedef struct wanted {
+    const cdz_json *schema; /* NULL: nothing is */
+    const cdz_json *denied; /* what is not wanted; only with a most */
+    uint32_t min, max;
+} wanted;
+
+typedef struct grid {
+    cdz_schema *s;
+    const cdz_schema_list *list;
+    wanted wanted;
+    uint32_t min, max, n_rows,
+        n_columns; /* of items; rows: items so far, the last one for all further */
+    uint32_t end;
+} grid;
+
+static cdz_status wanted_of(cdz_schema *s, const cdz_schema_list *list, wanted *w)
+{
+    *w = (wanted){.min = 1, .max = UINT32_MAX};
+    for (uint32_t i = 0; i < list->n; i++) {
+        const cdz_json *schema = list->at[i].schema, *own = cdz_json_get(schema, "contains");
+        bool found;
+        if (!own) continue;
+        if (w->schema) return cdz_schema_refuse(s, own, "contains", "twice at one place");
+        uint32_t min = 1, max = UINT32_MAX, n;
+        CDZ_TRY(cdz_schema_count(s, schema, "minContains", &n, &found));
+        if (found) min = n;
+        CDZ_TRY(cdz_schema_count(s, schema, "maxContains", &n, &found));
+        if (found) max = n;
+        if (min || max != UINT32_MAX) *w = (wanted){own, NULL, min, max};
+    }
+    return w->schema && w->max != UINT32_MAX ? cdz_schema_denied(s, w->schema, &w->denied) : CDZ_OK;
+}
+
+/* Where an array goes on behind an item: its end, or a comma and the next place. */
+static void behind(const grid *g, uint32_t from, uint32_t n, uint32_t n_wanted, const uint32_t *next)
+{
+    if (n >= g->min && n_wanted >= g->wanted.min)
+        cdz_net_edge_add(g->s->net, from, g->end, CDZ_NET_NOTHING, 0);
+    if (n < g->max)
+        cdz_net_edge_add(g->s->net, comma(g->s, from), next[n_wanted], CDZ_NET_NOTHING, 0);
+}
+
+static cdz_status grid_row(const grid *g, uint32_t row, const uint32_t *at, const uint32_t *next)
+{
+    cdz_net *net = g->s->net;
+    uint32_t is, other;
+    CDZ_TRY(item_rule(g->s, g->list, row, g->wanted.schema, &is));
+    CDZ_TRY(item_rule(g->s, g->list, row, g->wanted.denied, &other));
+    for (uint32_t k = 0; k < g->n_columns; k++) {
+        const uint32_t more = k + 1;
+        behind(g, cdz_net_call(net, at[k], other), row + 1, k, next);
+        if (more == g->n_columns) continue; /* enough, or too many */
+        behind(g, cdz_net_call(net, at[k], is), row + 1, more, next);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status grid_items(grid *g, uint32_t first)
+{
+    uint32_t *at = malloc(2 * (size_t)g->n_columns * sizeof *at);
+    if (!at) return cdz_schema_no_memory(g->s);
+    uint32_t *next = at + g->n_columns;
+    cdz_status st = CDZ_OK;
+    for (uint32_t k = 0; k < g->n_columns; k++) at[k] = k ? cdz_net_node(g->s->net) : first;
+    if (!g->min && !g->wanted.min) cdz_net_edge_add(g->s->net, first, g->end, CDZ_NET_NOTHING, 0);
+    for (uint32_t i = 0; i < g->n_rows && st == CDZ_OK && g->s->net->status == CDZ_OK; i++) {
+        const bool last = i + 1 == g->n_rows && g->max == UINT32_MAX;
+        for (uint32_t k = 0; k < g->n_columns; k++)
+            next[k] = last ? at[k] : cdz_net_node(g->s->net);
+        st = grid_row(g, i, at, next);
+        memcpy(at, next, g->n_columns * sizeof *at);
+    }
+    free(at);
+    return st;
+}
+
+static cdz_status wanted_items(cdz_schema *s, const cdz_schema_list *list, const wanted *w,
+                               uint32_t min, uint32_t max, uint32_t at, uint32_t end)
+{
+    grid g = {.s = s, .list = list, .wanted = *w, .min = min, .max = max, .end = end};
+    const uint32_t places = all_places(list);
+    const uint64_t rows = max != UINT32_MAX ? max : (uint64_t)(min > places ? min : places) + 1;
+    const uint64_t columns = (uint64_t)(w->max == UINT32_MAX ? w->min : w->max) + 1;
+    if (rows > CDZ_SCHEMA_MAX_GRID || columns > CDZ_SCHEMA_MAX_GRID ||
+        rows * columns > CDZ_SCHEMA_MAX_GRID)
+        return cdz_schema_refuse(s, w->schema, "contains",
+                                 "with counts so large (grammar_max_states)");
+    g.n_rows = (uint32_t)rows;
+    g.n_columns = (uint32_t)columns;
+    return grid_items(&g, at);
+}
+
+/* --- items that must differ: a place for each set of values that have come ---------------------------------------- */
+
+typedef struct unique {
+    uint32_t rules[CDZ_SCHEMA_MAX_UNIQUE]; /* each takes one value */
+    const cdz_json *values[CDZ_SCHEMA_MAX_UNIQUE];
+    uint32_t n, min, max, end;
+} unique;
+
+/* The keyword, where it says something; NULL: it does not. */
+static const cdz_json *asks_unique(const cdz_schema_list *list, uint32_t max)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const cdz_json *v = cdz_json_get(list->at[i].schema, "uniqueItems");
+        if (cdz_json_is(v, CDZ_JSON_BOOL) && v->boolean && max > 1) return v;
+    }
+    return NULL;
+}
+
+static cdz_status add_value(cdz_schema *s, unique *u, const cdz_json *value, const cdz_json *keyword)
+{
+    for (uint32_t i = 0; i < u->n; i++)
+        if (cdz_schema_same(u->values[i], value)) return CDZ_OK;
+    if (u->n == CDZ_SCHEMA_MAX_UNIQUE)
+        return cdz_schema_refuse(s, keyword, "uniqueItems",
+                                 "of more than 12 values (grammar_max_states)");
+    const uint32_t rule = cdz_net_rule_new(s->net);
+    if (s->net->status != CDZ_OK) return CDZ_OK; /* told at the end */
+    const cdz_net_rule r = s->net->rules[rule];
+    u->rules[u->n] = rule;
+    u->values[u->n++] = value;
+    return cdz_schema_literal(s, value, r.start, r.end);
+}
+
+static cdz_status unique_values(cdz_schema *s, const cdz_schema_list *list, const cdz_json *keyword,
+                                unique *u)
+{
+    cdz_schema_list own = {0};
+    const cdz_json *values;
+    uint32_t n = 0;
+    cdz_status st = item_list(s, list, 0, &own);
+    cdz_schema_spelt(&own, &values, &n);
+    if (st == CDZ_OK && (!values || all_places(list)))
+        st = cdz_schema_refuse(s, keyword, "uniqueItems",
+                               "but for items that one enum spells out, all by the same schema");
+    for (uint32_t i = 0; i < n && st == CDZ_OK; i++) {
+        bool valid;
+        st = cdz_schema_valid(s, &own, &values[i], 0, &valid);
+        if (st == CDZ_OK && valid) st = add_value(s, u, &values[i], keyword);
+    }
+    cdz_schema_list_free(&own);
+    return st;
+}
+
+/* Behind an item, when the values of a set have come. */
+static void behind_set(cdz_schema *s, const unique *u, uint32_t set, uint32_t from, uint32_t next)
+{
+    const uint32_t n = (uint32_t)__builtin_popcount(set);
+    if (n >= u->min) cdz_net_edge_add(s->net, from, u->end, CDZ_NET_NOTHING, 0);
+    if (n < u->max && n < u->n) cdz_net_edge_add(s->net, comma(s, from), next, CDZ_NET_NOTHING, 0);
+}
+
+static cdz_status unique_items(cdz_schema *s, const unique *u, uint32_t first)
+{
+    const uint32_t n_sets = 1u << u->n;
+    uint32_t *at = malloc(2 * (size_t)n_sets * sizeof *at);
+    if (!at) return cdz_schema_no_memory(s);
+    uint32_t *behind = at + n_sets; /* an item that completed the set */
+    if (!u->min) cdz_net_edge_add(s->net, first, u->end, CDZ_NET_NOTHING, 0);
+    for (uint32_t set = 0; set < n_sets; set++) {
+        at[set] = set ? cdz_net_node(s->net) : first;
+        behind[set] = cdz_net_node(s->net);
+        if (set) behind_set(s, u, set, behind[set], at[set]);
+    }
+    for (uint32_t set = 0; set < n_sets && s->net->status == CDZ_OK; set++)
+        for (uint32_t i = 0; i < u->n; i++)
+            if (!(set >> i & 1))
+                cdz_net_edge_add(s->net, at[set], behind[set | 1u << i], CDZ_NET_CALL, u->rules[i]);
+    free(at);
+    return CDZ_OK;
+}
+
+/* The items from a node on, of whichever kind. */
+static cdz_status put_items(cdz_schema *s, const cdz_schema_list *list, const wanted *w,
+                            uint32_t min, uint32_t max, uint32_t at, uint32_t end)
+{
+    const cdz_json *keyword = asks_unique(list, max);
+    unique u = {.min = min, .max = max, .end = end};
+    if (keyword && w->schema)
+        return cdz_schema_refuse(s, keyword, "uniqueItems", "beside contains");
+    if (w->schema) return wanted_items(s, list, w, min, max, at, end);
+    if (!keyword) return items(s, list, min, max, at, end);
+    CDZ_TRY(unique_values(s, list, keyword, &u));
+    return unique_items(s, &u, at);
 }
 
 cdz_status cdz_schema_arrays(cdz_schema *s, const cdz_schema_list *list, uint32_t from, uint32_t to)
@@ -96,9 +324,12 @@ cdz_status cdz_schema_arrays(cdz_schema *s, const cdz_schema_list *list, uint32_
         if (found && n < max) max = n;
     }
     if (min > max) return CDZ_OK;
+    wanted w;
+    CDZ_TRY(wanted_of(s, list, &w));
+    if (w.schema && w.min > w.max) return CDZ_OK;
     const uint32_t at = cdz_schema_blank(s, cdz_schema_byte(s, from, '['));
     const uint32_t end = cdz_net_node(s->net);
-    CDZ_TRY(items(s, list, min, max, at, end));
+    CDZ_TRY(put_items(s, list, &w, min, max, at, end));
     cdz_net_byte(s->net, cdz_schema_blank(s, end), to, ']', ']');
     return CDZ_OK;
 }

@@ -194,23 +194,58 @@ static cdz_status narrow_by_bound(const cdz_schema *s, const cdz_json *value, co
     return st;
 }
 
-/* Whole numbers by their remainder. */
-static void multiples(cdz_chars *nfa, uint32_t m)
+/* Cuts what has been found down by an automaton, or by all but it. Frees it. */
+static cdz_status narrow_by_nfa(const cdz_schema *s, cdz_chars *nfa, bool but, cdz_chars_dfa *dfa)
 {
-    for (uint32_t i = 0; i < m + 2; i++) cdz_chars_node(nfa);
+    cdz_chars_dfa own, both;
+    cdz_status st = cdz_chars_determine(nfa, &own, s->err);
+    cdz_chars_free(nfa);
+    if (st != CDZ_OK) return st;
+    st = cdz_chars_combine(dfa, &own, but ? CDZ_CHARS_WITHOUT : CDZ_CHARS_AND, &both, s->err);
+    cdz_chars_dfa_free(&own);
+    if (st != CDZ_OK) return st;
+    cdz_chars_dfa_free(dfa);
+    *dfa = both;
+    return CDZ_OK;
+}
+
+/* Numbers by their remainder, counted in units of the last of `places` digits behind the point: for each number of digits
+ * read there, a node for each remainder. */
+static void multiples(cdz_chars *nfa, uint32_t m, uint32_t places)
+{
+    const uint32_t start = m * (places + 1), end = start + 1, zeros = start + 2;
+    cdz_charset sign = {0}, point = {0}, zero = {0};
+    uint32_t unit = 1 % m; /* what one of the digits read so far is worth at the end */
+    for (uint32_t i = 0; i < zeros + 1; i++) cdz_chars_node(nfa);
+    cdz_charset_add(&sign, '-', '-');
+    cdz_charset_add(&point, '.', '.');
+    cdz_charset_add(&zero, '0', '0');
+    const uint32_t minus = cdz_chars_set(nfa, &sign), dot = cdz_chars_set(nfa, &point);
+    const uint32_t naught = cdz_chars_set(nfa, &zero);
     for (uint32_t d = 0; d < 10; d++) {
         cdz_charset digit = {0};
         cdz_charset_add(&digit, '0' + d, '0' + d);
         const uint32_t set = cdz_chars_set(nfa, &digit);
         for (uint32_t r = 0; r < m; r++) cdz_chars_edge_add(nfa, r, (10 * r + d) % m, set);
+        for (uint32_t k = 1; k <= places; k++)
+            for (uint32_t r = 0; r < m; r++)
+                cdz_chars_edge_add(nfa, k == 1 ? start + 3 + r : (k - 1) * m + r,
+                                   k * m + (10 * r + d) % m, set);
     }
-    cdz_charset sign = {0};
-    cdz_charset_add(&sign, '-', '-');
-    nfa->start = m;
-    nfa->end = m + 1;
-    cdz_chars_edge_add(nfa, m, 0, CDZ_CHARS_NOTHING);
-    cdz_chars_edge_add(nfa, m, 0, cdz_chars_set(nfa, &sign));
-    cdz_chars_edge_add(nfa, 0, m + 1, CDZ_CHARS_NOTHING);
+    for (uint32_t r = 0; places && r < m; r++) {
+        cdz_chars_node(nfa); /* behind the point */
+        cdz_chars_edge_add(nfa, r, start + 3 + r, dot);
+    }
+    for (uint32_t k = places + 1; k-- > 0; unit = unit * 10 % m)
+        for (uint32_t r = 0; r < m; r++)
+            if (r * unit % m == 0) cdz_chars_edge_add(nfa, k * m + r, end, CDZ_CHARS_NOTHING);
+    cdz_chars_edge_add(nfa, places * m, zeros, places ? naught : dot);
+    cdz_chars_edge_add(nfa, zeros, zeros, naught);
+    cdz_chars_edge_add(nfa, zeros, end, CDZ_CHARS_NOTHING);
+    nfa->start = start;
+    nfa->end = end;
+    cdz_chars_edge_add(nfa, start, 0, CDZ_CHARS_NOTHING);
+    cdz_chars_edge_add(nfa, start, 0, minus);
 }
 
 /* Whether all whole numbers are multiples of a fraction: 0.5, 0.04, 1e-8. */
@@ -227,29 +262,74 @@ static bool divides_one(const cdz_json *value)
     return part && power % part == 0;
 }
 
+/* A multiple as a whole number of units; false: too large. */
+static bool units_of(const cdz_json *value, uint32_t *m, uint32_t *places)
+{
+    bound_digits d;
+    uint64_t n = 0;
+    digits_of(value, &d);
+    for (size_t i = 0; i < d.n_whole + d.n_part && n <= CDZ_SCHEMA_MAX_MULTIPLE; i++)
+        n = n * 10 + (uint64_t)((i < d.n_whole ? d.whole[i] : d.part[i - d.n_whole]) - '0');
+    *m = (uint32_t)n;
+    *places = (uint32_t)d.n_part;
+    return n && n * (d.n_part + 1) <= CDZ_SCHEMA_MAX_MULTIPLE && d.n_part < 10;
+}
+
 static cdz_status narrow_by_multiple(const cdz_schema *s, const cdz_json *value, bool fractions,
                                      cdz_chars_dfa *dfa, bool *bounded)
 {
     double x;
+    uint32_t m, places;
     cdz_chars nfa = {0};
-    cdz_chars_dfa own, both;
     if (!cdz_json_number(value, &x) || x <= 0)
         return cdz_schema_wrong(s, value, "multipleOf", "expected a number above 0");
     if (!fractions && divides_one(value)) return CDZ_OK;
-    if (x != floor(x)) return cdz_schema_refuse(s, value, "multipleOf", "of a fraction");
-    if (x > CDZ_SCHEMA_MAX_MULTIPLE)
-        return cdz_schema_refuse(s, value, "multipleOf", "above 5000 (grammar_max_states)");
-    CDZ_TRY(narrow(s, "-?" WHOLE, dfa, bounded));
-    multiples(&nfa, (uint32_t)x);
-    cdz_status st = cdz_chars_determine(&nfa, &own, s->err);
-    cdz_chars_free(&nfa);
-    if (st != CDZ_OK) return st;
-    st = cdz_chars_combine(dfa, &own, CDZ_CHARS_AND, &both, s->err);
-    cdz_chars_dfa_free(&own);
-    if (st != CDZ_OK) return st;
-    cdz_chars_dfa_free(dfa);
-    *dfa = both;
-    return CDZ_OK;
+    if (!units_of(value, &m, &places))
+        return cdz_schema_refuse(s, value, "multipleOf",
+                                 "above 5000, or of so many digits (grammar_max_states)");
+    CDZ_TRY(narrow(s, places ? "-?" WHOLE PART : "-?" WHOLE, dfa, bounded));
+    multiples(&nfa, m, places);
+    return narrow_by_nfa(s, &nfa, false, dfa);
+}
+
+/* All numbers but one, without exponents. */
+static cdz_status deny_number(const cdz_schema *s, const cdz_json *value, cdz_chars_dfa *dfa,
+                              bool *bounded)
+{
+    static const cdz_expression_style style = {.ascii = true};
+    bound_digits d;
+    cdz_chars nfa;
+    cdz_buf regex = {0};
+    digits_of(value, &d);
+    if (d.n_whole > CDZ_SCHEMA_MAX_DIGITS || d.n_part > CDZ_SCHEMA_MAX_DIGITS)
+        return cdz_schema_refuse(s, value, "not", "around a number of more than 60 digits");
+    CDZ_TRY(narrow(s, "-?" WHOLE PART, dfa, bounded));
+    if (d.negative || d.zero) cdz_buf_puts(&regex, d.zero ? "-?" : "-");
+    cdz_buf_add(&regex, d.whole, d.n_whole);
+    if (d.n_part) {
+        cdz_buf_puts(&regex, "\\.");
+        cdz_buf_add(&regex, d.part, d.n_part);
+        cdz_buf_puts(&regex, "0*");
+    } else {
+        cdz_buf_puts(&regex, "(?:\\.0+)?");
+    }
+    cdz_status st = regex.failed ? cdz_schema_no_memory(s) : CDZ_OK;
+    if (st == CDZ_OK)
+        st = cdz_expression_read(regex.data, regex.len, &style, "a number", &nfa, s->err);
+    cdz_buf_free(&regex);
+    return st == CDZ_OK ? narrow_by_nfa(s, &nfa, true, dfa) : st;
+}
+
+static cdz_status deny_numbers(const cdz_schema *s, const cdz_json *schema, cdz_chars_dfa *dfa,
+                               bool *bounded)
+{
+    const cdz_json *many = cdz_schema_denies(schema, "enum"),
+                   *one = cdz_schema_denies(schema, "const");
+    double x;
+    for (uint32_t i = 0; cdz_json_is(many, CDZ_JSON_ARRAY) && i < many->len; i++)
+        if (cdz_json_number(&many->items[i], &x))
+            CDZ_TRY(deny_number(s, &many->items[i], dfa, bounded));
+    return cdz_json_number(one, &x) ? deny_number(s, one, dfa, bounded) : CDZ_OK;
 }
 
 static cdz_status narrow_all(const cdz_schema *s, const cdz_schema_list *list, bool fractions,
@@ -264,6 +344,7 @@ static cdz_status narrow_all(const cdz_schema *s, const cdz_schema_list *list, b
         }
         const cdz_json *m = cdz_json_get(list->at[i].schema, "multipleOf");
         if (m) CDZ_TRY(narrow_by_multiple(s, m, fractions, dfa, bounded));
+        CDZ_TRY(deny_numbers(s, list->at[i].schema, dfa, bounded));
     }
     return CDZ_OK;
 }
@@ -298,13 +379,16 @@ static void unbounded(cdz_net *net, bool fractions, uint32_t from, uint32_t to)
     cdz_net_edge_add(net, power, to, CDZ_NET_NOTHING, 0);
 }
 
-cdz_status cdz_schema_numbers(cdz_schema *s, const cdz_schema_list *list, bool fractions,
+cdz_status cdz_schema_numbers(cdz_schema *s, const cdz_schema_list *list, uint32_t types,
                               uint32_t from, uint32_t to)
 {
+    const bool fractions = types & CDZ_TYPE_FRACTION;
     cdz_chars_dfa dfa = {0};
     bool bounded = false, any = false;
     cdz_status st = narrow_all(s, list, fractions, &dfa, &bounded);
     if (st == CDZ_OK && bounded && !fractions) st = narrow(s, "-?" WHOLE, &dfa, &bounded);
+    if (st == CDZ_OK && !(types & CDZ_TYPE_INTEGER))
+        st = narrow(s, "-?" WHOLE "\\.[0-9]*[1-9][0-9]*", &dfa, &bounded);
     if (st == CDZ_OK && bounded) st = cdz_chars_trim(&dfa, &any, s->err);
     if (st == CDZ_OK && any)
         cdz_net_dfa(s->net, from, to, &dfa, false);

@@ -38,7 +38,7 @@ static cdz_status read_format(const cdz_schema *s, const cdz_json *format, cdz_c
 
 /* What a list asks of strings. */
 typedef struct string_wishes {
-    uint32_t min, max, n_patterns;
+    uint32_t min, max, n_patterns, n_denials;
     const cdz_json *last; /* the pattern or format, where there is one */
     bool is_format;
 } string_wishes;
@@ -56,6 +56,9 @@ static cdz_status wishes_of(const cdz_schema *s, const cdz_schema_list *list, st
         const cdz_json *pattern = cdz_json_get(list->at[i].schema, "pattern");
         const cdz_json *format = cdz_json_get(list->at[i].schema, "format");
         w->n_patterns += (pattern ? 1u : 0u) + (format ? 1u : 0u);
+        w->n_denials += cdz_schema_denies(list->at[i].schema, "pattern") ||
+                        cdz_schema_denies(list->at[i].schema, "enum") ||
+                        cdz_schema_denies(list->at[i].schema, "const");
         w->last = pattern ? pattern : w->last;
         if (pattern) w->is_format = false;
         if (format) {
@@ -93,6 +96,86 @@ static cdz_status narrow_by(const cdz_schema *s, const cdz_json *value, bool for
     return st == CDZ_OK ? narrow(s, dfa, &own, some) : st;
 }
 
+cdz_status cdz_schema_texts(const cdz_schema *s, const cdz_text_ref *texts, uint32_t n,
+                            cdz_chars_dfa *out)
+{
+    cdz_chars nfa = {0};
+    nfa.start = cdz_chars_node(&nfa);
+    nfa.end = cdz_chars_node(&nfa);
+    for (uint32_t i = 0; i < n && !nfa.failed; i++) {
+        uint32_t at = nfa.start;
+        for (size_t k = 0, size; k < texts[i].len && !nfa.failed; k += size) {
+            uint32_t code = 0;
+            cdz_charset set = {0};
+            size = cdz_utf8_decode(texts[i].text + k, texts[i].len - k, &code);
+            if (!size) size = 1;
+            cdz_charset_add(&set, code, code);
+            const uint32_t to = cdz_chars_node(&nfa);
+            cdz_chars_edge_add(&nfa, at, to, cdz_chars_set(&nfa, &set));
+            at = to;
+        }
+        cdz_chars_edge_add(&nfa, at, nfa.end, CDZ_CHARS_NOTHING);
+    }
+    const cdz_status st = cdz_chars_determine(&nfa, out, s->err);
+    cdz_chars_free(&nfa);
+    return st;
+}
+
+/* The texts of a list of values, or of one. */
+static cdz_status values_dfa(const cdz_schema *s, const cdz_json *values, uint32_t n,
+                             cdz_chars_dfa *out)
+{
+    cdz_text_ref *texts = malloc(((size_t)n + 1) * sizeof *texts);
+    uint32_t n_texts = 0;
+    if (!texts) return cdz_schema_no_memory(s);
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i].type == CDZ_JSON_STRING)
+            texts[n_texts++] = (cdz_text_ref){values[i].string, values[i].len};
+    const cdz_status st = cdz_schema_texts(s, texts, n_texts, out);
+    free(texts);
+    return st;
+}
+
+static cdz_status narrow_by_values(const cdz_schema *s, const cdz_json *values, uint32_t n,
+                                   bool denied, cdz_chars_dfa *dfa, bool *some)
+{
+    cdz_chars_dfa own;
+    CDZ_TRY(values_dfa(s, values, n, &own));
+    if (denied) {
+        const cdz_status st = cdz_chars_complement(&own, s->err);
+        if (st != CDZ_OK) {
+            cdz_chars_dfa_free(&own);
+            return st;
+        }
+    }
+    return narrow(s, dfa, &own, some);
+}
+
+static cdz_status deny_pattern(const cdz_schema *s, const cdz_json *pattern, cdz_chars_dfa *dfa,
+                               bool *some)
+{
+    cdz_chars_dfa own = {0};
+    bool any = false;
+    CDZ_TRY(narrow_by(s, pattern, false, &own, &any));
+    const cdz_status st = cdz_chars_complement(&own, s->err);
+    if (st == CDZ_OK) return narrow(s, dfa, &own, some);
+    cdz_chars_dfa_free(&own);
+    return st;
+}
+
+static cdz_status narrow_by_denials(const cdz_schema *s, const cdz_json *schema, cdz_chars_dfa *dfa,
+                                    bool *some)
+{
+    const cdz_json *pattern = cdz_schema_denies(schema, "pattern");
+    const cdz_json *many = cdz_schema_denies(schema, "enum"),
+                   *one = cdz_schema_denies(schema, "const");
+    if (pattern) CDZ_TRY(deny_pattern(s, pattern, dfa, some));
+    if (many && many->type != CDZ_JSON_ARRAY)
+        return cdz_schema_wrong(s, many, "enum", "expected a list of values");
+    if (many) CDZ_TRY(narrow_by_values(s, many->items, many->len, true, dfa, some));
+    return one ? narrow_by_values(s, one, 1, true, dfa, some) : CDZ_OK;
+}
+
 /* Everything asked for, as one automaton. */
 static cdz_status intersect(const cdz_schema *s, const cdz_schema_list *list,
                             const string_wishes *w, cdz_chars_dfa *dfa, bool *some)
@@ -102,6 +185,7 @@ static cdz_status intersect(const cdz_schema *s, const cdz_schema_list *list,
         const cdz_json *format = cdz_json_get(list->at[i].schema, "format");
         if (pattern) CDZ_TRY(narrow_by(s, pattern, false, dfa, some));
         if (format) CDZ_TRY(narrow_by(s, format, true, dfa, some));
+        CDZ_TRY(narrow_by_denials(s, list->at[i].schema, dfa, some));
     }
     if (w->min || w->max != UINT32_MAX) {
         cdz_chars_dfa lengths;
@@ -131,11 +215,11 @@ static void characters(cdz_net *net, const string_wishes *w, uint32_t from, uint
 static cdz_status inside(cdz_schema *s, const cdz_schema_list *list, const string_wishes *w,
                          uint32_t from, uint32_t to)
 {
-    if (!w->n_patterns) {
+    if (!w->n_patterns && !w->n_denials) {
         if (w->min <= w->max) characters(s->net, w, from, to);
         return CDZ_OK;
     }
-    if (w->n_patterns == 1 && !w->min && w->max == UINT32_MAX) {
+    if (w->n_patterns == 1 && !w->n_denials && !w->min && w->max == UINT32_MAX) {
         cdz_chars nfa;
         CDZ_TRY(w->is_format ? read_format(s, w->last, &nfa) : cdz_schema_pattern(s, w->last, &nfa));
         cdz_net_chars(s->net, from, to, &nfa, true);
@@ -155,7 +239,7 @@ cdz_status cdz_schema_strings(cdz_schema *s, const cdz_schema_list *list, uint32
 {
     string_wishes w;
     CDZ_TRY(wishes_of(s, list, &w));
-    const bool any = !w.n_patterns && !w.min && w.max == UINT32_MAX;
+    const bool any = !w.n_patterns && !w.n_denials && !w.min && w.max == UINT32_MAX;
     if (any && s->string_rule) {
         cdz_net_edge_add(s->net, from, to, CDZ_NET_CALL, s->string_rule - 1);
         return CDZ_OK;
@@ -169,6 +253,38 @@ cdz_status cdz_schema_strings(cdz_schema *s, const cdz_schema_list *list, uint32
     cdz_net_edge_add(s->net, from, to, CDZ_NET_CALL, rule);
     if (any) s->string_rule = rule + 1;
     return CDZ_OK;
+}
+
+/* --- keys, by propertyNames ------------------------------------------------------------------------------ */
+
+static cdz_status narrow_keys(cdz_schema *s, const cdz_schema_list *list, cdz_chars_dfa *dfa,
+                              bool *some)
+{
+    string_wishes w;
+    CDZ_TRY(wishes_of(s, list, &w));
+    for (uint32_t i = 0; i < list->n; i++) {
+        const cdz_json *schema = list->at[i].schema, *many = cdz_json_get(schema, "enum");
+        const cdz_json *one = cdz_json_get(schema, "const");
+        if (cdz_json_get(schema, "anyOf") || cdz_json_get(schema, "oneOf"))
+            return cdz_schema_refuse(s, schema, "propertyNames", "with alternatives");
+        if (cdz_json_is(many, CDZ_JSON_ARRAY))
+            CDZ_TRY(narrow_by_values(s, many->items, many->len, false, dfa, some));
+        if (one) CDZ_TRY(narrow_by_values(s, one, 1, false, dfa, some));
+    }
+    return intersect(s, list, &w, dfa, some);
+}
+
+cdz_status cdz_schema_keys(cdz_schema *s, const cdz_schema_list *list, cdz_chars_dfa *out)
+{
+    bool some = false;
+    uint32_t types;
+    *out = (cdz_chars_dfa){0};
+    CDZ_TRY(cdz_schema_types(s, list, &types));
+    if (list->never || !(types & CDZ_TYPE_STRING)) return cdz_schema_texts(s, NULL, 0, out);
+    const cdz_status st = narrow_keys(s, list, out, &some);
+    if (st == CDZ_OK && !some) return cdz_chars_lengths(0, UINT32_MAX, out, s->err);
+    if (st != CDZ_OK && some) cdz_chars_dfa_free(out);
+    return st;
 }
 
 /* --- names --------------------------------------------------------------------------------------------- */

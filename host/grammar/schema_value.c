@@ -1,4 +1,4 @@
-/* schema_value.c - values that a schema spells out: as texts, compared, and tested. What recurses here goes as deep as a
+/* schema_value.c - values that a schema spells out: as texts, and tested. What recurses here goes as deep as a
  * document may, CDZ_SCHEMA_MAX_DEPTH. */
 #include <math.h>
 #include <stdio.h>
@@ -78,44 +78,6 @@ cdz_status cdz_schema_literal(cdz_schema *s, const cdz_json *value, uint32_t fro
     return CDZ_OK;
 }
 
-/* --- compared ---------------------------------------------------------------------------------------- */
-
-static bool same(const cdz_json *a, const cdz_json *b);
-
-static bool equal_objects(const cdz_json *a, const cdz_json *b)
-{
-    for (uint32_t i = 0; i < a->len; i++) {
-        const cdz_json_member *m = &a->members[i];
-        const cdz_json *other = NULL;
-        for (uint32_t k = 0; k < b->len && !other; k++)
-            if (b->members[k].key_len == m->key_len &&
-                memcmp(b->members[k].key, m->key, m->key_len) == 0)
-                other = &b->members[k].value;
-        if (!other || !same(&m->value, other)) return false;
-    }
-    return true;
-}
-
-static bool same(const cdz_json *a, const cdz_json *b)
-{
-    double x, y;
-    if (cdz_json_number(a, &x) && cdz_json_number(b, &y))
-        return a->type == CDZ_JSON_INT && b->type == CDZ_JSON_INT ? a->integer == b->integer
-                                                                  : x == y;
-    if (a->type != b->type) return false;
-    switch ((cdz_json_type)a->type) {
-    case CDZ_JSON_NULL: return true;
-    case CDZ_JSON_BOOL: return a->boolean == b->boolean;
-    case CDZ_JSON_STRING: return a->len == b->len && memcmp(a->string, b->string, a->len) == 0;
-    case CDZ_JSON_ARRAY:
-        if (a->len != b->len) return false;
-        for (uint32_t i = 0; i < a->len; i++)
-            if (!same(&a->items[i], &b->items[i])) return false;
-        return true;
-    default: return a->len == b->len && equal_objects(a, b);
-    }
-}
-
 static uint32_t type_of(const cdz_json *value)
 {
     switch ((cdz_json_type)value->type) {
@@ -132,6 +94,14 @@ static uint32_t type_of(const cdz_json *value)
 
 /* --- tested ------------------------------------------------------------------------------------------ */
 
+/* Fractions are not exact: 0.07 is seven times 0.01. */
+static bool is_multiple(double x, double b)
+{
+    if (b == floor(b)) return fmod(x, b) == 0;
+    const double n = x / b;
+    return fabs(n - round(n)) <= 1e-12 * fabs(n);
+}
+
 static bool within_bounds(const cdz_json *schema, double x)
 {
     double b;
@@ -139,7 +109,7 @@ static bool within_bounds(const cdz_json *schema, double x)
            !(cdz_json_number(cdz_json_get(schema, "maximum"), &b) && x > b) &&
            !(cdz_json_number(cdz_json_get(schema, "exclusiveMinimum"), &b) && x <= b) &&
            !(cdz_json_number(cdz_json_get(schema, "exclusiveMaximum"), &b) && x >= b) &&
-           !(cdz_json_number(cdz_json_get(schema, "multipleOf"), &b) && b > 0 && fmod(x, b) != 0);
+           !(cdz_json_number(cdz_json_get(schema, "multipleOf"), &b) && b > 0 && !is_multiple(x, b));
 }
 
 /* Whether a count lies between two keywords. */
@@ -202,6 +172,33 @@ static cdz_status valid_by(cdz_schema *s, const cdz_json *schema, const cdz_json
     return st;
 }
 
+static cdz_status valid_unique(const cdz_schema *s, const cdz_json *schema, const cdz_json *v,
+                               bool *valid)
+{
+    const cdz_json *unique = cdz_json_get(schema, "uniqueItems");
+    if (!cdz_json_is(unique, CDZ_JSON_BOOL) || !unique->boolean) return CDZ_OK;
+    if (v->len > CDZ_SCHEMA_MAX_LIST)
+        return cdz_schema_refuse(s, unique, "uniqueItems", "of a value with more than 2000 items");
+    for (uint32_t i = 0; i < v->len; i++)
+        for (uint32_t k = 0; k < i; k++) *valid &= !cdz_schema_same(&v->items[i], &v->items[k]);
+    return CDZ_OK;
+}
+
+static cdz_status valid_contains(cdz_schema *s, const cdz_json *schema, const cdz_json *v,
+                                 uint32_t depth, bool *valid)
+{
+    const cdz_json *wanted = cdz_json_get(schema, "contains");
+    uint32_t n = 0;
+    if (!wanted) return CDZ_OK;
+    for (uint32_t i = 0; i < v->len; i++) {
+        bool own = true;
+        CDZ_TRY(valid_by(s, wanted, &v->items[i], depth, &own));
+        n += own;
+    }
+    *valid &= n > 0 || cdz_json_get(schema, "minContains");
+    return within_counts(s, schema, "minContains", "maxContains", n, valid);
+}
+
 static cdz_status valid_array(cdz_schema *s, const cdz_json *schema, const cdz_json *v,
                               uint32_t depth, bool *valid)
 {
@@ -212,6 +209,8 @@ static cdz_status valid_array(cdz_schema *s, const cdz_json *schema, const cdz_j
         prefix = rest;
         rest = cdz_json_get(schema, "additionalItems");
     }
+    CDZ_TRY(valid_unique(s, schema, v, valid));
+    CDZ_TRY(valid_contains(s, schema, v, depth, valid));
     for (uint32_t i = 0; i < v->len && *valid; i++) {
         const cdz_json *own =
             cdz_json_is(prefix, CDZ_JSON_ARRAY) && i < prefix->len ? &prefix->items[i] : rest;
@@ -223,7 +222,7 @@ static cdz_status valid_array(cdz_schema *s, const cdz_json *schema, const cdz_j
 static cdz_status valid_member(cdz_schema *s, const cdz_json *schema, const cdz_json_member *m,
                                uint32_t depth, bool *valid)
 {
-    const cdz_json *own = cdz_json_get(cdz_json_get(schema, "properties"), m->key);
+    const cdz_json *own = cdz_schema_member(cdz_json_get(schema, "properties"), m->key, m->key_len);
     const cdz_json *patterns = cdz_json_get(schema, "patternProperties");
     const cdz_json *others = cdz_json_get(schema, "additionalProperties");
     bool declared = own != NULL;
@@ -252,7 +251,14 @@ static cdz_status valid_object(cdz_schema *s, const cdz_json *schema, const cdz_
     CDZ_TRY(within_counts(s, schema, "minProperties", "maxProperties", v->len, valid));
     for (uint32_t i = 0; cdz_json_is(required, CDZ_JSON_ARRAY) && i < required->len; i++)
         if (cdz_json_is(&required->items[i], CDZ_JSON_STRING))
-            *valid &= cdz_json_get(v, required->items[i].string) != NULL;
+            *valid &=
+                cdz_schema_member(v, required->items[i].string, required->items[i].len) != NULL;
+    const cdz_json *names = cdz_json_get(schema, "propertyNames");
+    for (uint32_t i = 0; names && i < v->len && *valid; i++) {
+        const cdz_json key = {
+            .type = CDZ_JSON_STRING, .len = v->members[i].key_len, .string = v->members[i].key};
+        CDZ_TRY(valid_by(s, names, &key, depth, valid));
+    }
     for (uint32_t i = 0; i < v->len && *valid; i++)
         CDZ_TRY(valid_member(s, schema, &v->members[i], depth, valid));
     return CDZ_OK;
@@ -277,20 +283,30 @@ static cdz_status valid_choices(cdz_schema *s, const cdz_schema_entry *e, const 
     return CDZ_OK;
 }
 
-static bool valid_literal(const cdz_json *schema, const cdz_json *v)
+static cdz_status valid_literal(cdz_schema *s, const cdz_json *schema, const cdz_json *v,
+                                bool *valid)
 {
     const cdz_json *one = cdz_json_get(schema, "const"), *many = cdz_json_get(schema, "enum");
-    if (one && !same(one, v)) return false;
-    bool has = !cdz_json_is(many, CDZ_JSON_ARRAY);
-    for (uint32_t i = 0; !has && i < many->len; i++) has = same(&many->items[i], v);
-    return has;
+    *valid = !one || cdz_schema_same(one, v);
+    return *valid && cdz_json_is(many, CDZ_JSON_ARRAY) ? cdz_schema_list_has(s, many, v, valid)
+                                                       : CDZ_OK;
 }
 
 static cdz_status valid_entry(cdz_schema *s, const cdz_schema_entry *e, const cdz_json *v,
                               uint32_t depth, bool *valid)
 {
     double x;
-    *valid &= e->chosen & CDZ_CHOSEN_VALUE || valid_literal(e->schema, v);
+    static const char *const names[] = {"unevaluatedProperties", "unevaluatedItems"};
+    for (size_t i = 0; i < 2; i++) {
+        const cdz_json *v_of = cdz_json_get(e->schema, names[i]);
+        if (v_of && (v->type == CDZ_JSON_OBJECT || v->type == CDZ_JSON_ARRAY))
+            return cdz_schema_refuse(s, v_of, names[i], "of a value that is spelt out");
+    }
+    const cdz_json *denied = cdz_json_get(e->schema, "not");
+    bool is_denied = denied != NULL;
+    if (denied) CDZ_TRY(valid_by(s, denied, v, depth, &is_denied));
+    *valid &= !is_denied;
+    if (*valid && !(e->chosen & CDZ_CHOSEN_VALUE)) CDZ_TRY(valid_literal(s, e->schema, v, valid));
     if (*valid) CDZ_TRY(valid_choices(s, e, v, depth, valid));
     if (!*valid) return CDZ_OK;
     if (cdz_json_number(v, &x)) *valid &= within_bounds(e->schema, x);
@@ -305,6 +321,7 @@ cdz_status cdz_schema_valid(cdz_schema *s, const cdz_schema_list *list, const cd
 {
     uint32_t types;
     *valid = !list->never;
+    CDZ_TRY(cdz_schema_in_time(s));
     if (depth > CDZ_SCHEMA_MAX_DEPTH)
         return cdz_err(s->err, CDZ_E_LIMIT, "the schema nests deeper than %d", CDZ_SCHEMA_MAX_DEPTH);
     CDZ_TRY(cdz_schema_types(s, list, &types));

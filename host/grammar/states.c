@@ -1,6 +1,7 @@
 /* states.c - configurations: closing, stepping, interning. */
 #include "grammar/states.h"
 
+#include "grammar/frames.h"
 #include "grammar/grow.h"
 
 /* The first trouble stays. */
@@ -12,6 +13,7 @@
 enum {
     EXPLORED_SHARE = 8,  /* of the edges of a network, as many steps are taken ahead */
     EXPLORED_ITEMS = 64, /* a configuration of more places is left to those who come to it */
+    ALIKE_ITEMS = 8,     /* bytes that lead to at most so many items are looked for together */
 };
 
 static void no_memory(cdz_grammar_states *s)
@@ -19,46 +21,30 @@ static void no_memory(cdz_grammar_states *s)
     TROUBLE(s, CDZ_E_NOMEM, "out of memory for the states of a grammar (%u so far)", s->n_configs);
 }
 
-static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
-{
-    uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
-    h = (h ^ h >> 29 ^ c) * 0xBF58476D1CE4E5B9u;
-    return (uint32_t)(h >> 32);
-}
-
 /* --- frames ------------------------------------------------------------------------------------------- */
 
-static bool enlarge_frames(cdz_grammar_states *s)
+static uint32_t frame_hash(const void *of, uint32_t frame)
 {
-    const uint32_t size = s->frame_table_size ? 2 * s->frame_table_size : 256;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table) return false;
-    for (uint32_t f = 1; f < s->n_frames; f++) {
-        uint32_t at = mix(s->frames[f].rule, s->frames[f].config, 0) & (size - 1);
-        while (table[at]) at = (at + 1) & (size - 1);
-        table[at] = f;
-    }
-    free(s->frame_table);
-    s->frame_table = table;
-    s->frame_table_size = size;
-    return true;
+    const cdz_grammar_states *s = of;
+    return cdz_item_mix(s->frames[frame].rule, s->frames[frame].config, 0);
 }
 
 static uint32_t frame_of(cdz_grammar_states *s, uint32_t rule, uint32_t config)
 {
-    if ((s->n_frames + 1) * 2 >= s->frame_table_size && !enlarge_frames(s)) {
+    cdz_item_table *t = &s->frame_table;
+    if (!cdz_item_table_room(t, s->n_frames - 1, frame_hash, s)) {
         no_memory(s);
         return 0;
     }
-    uint32_t at = mix(rule, config, 0) & (s->frame_table_size - 1);
-    for (uint32_t f; (f = s->frame_table[at]) != 0; at = (at + 1) & (s->frame_table_size - 1))
+    uint32_t at = cdz_item_mix(rule, config, 0) & (t->size - 1);
+    for (uint32_t f; (f = t->at[at]) != 0; at = (at + 1) & (t->size - 1))
         if (s->frames[f].rule == rule && s->frames[f].config == config) return f;
     if (!cdz_grow(&s->frames, &s->frames_cap, (size_t)s->n_frames + 1, sizeof *s->frames)) {
         no_memory(s);
         return 0;
     }
-    s->frames[s->n_frames] = (cdz_net_frame){rule, config};
-    return s->frame_table[at] = s->n_frames++;
+    s->frames[s->n_frames] = (cdz_net_frame){rule, config, s->n_frames};
+    return t->at[at] = s->n_frames++;
 }
 
 /* --- a list of items, each once ----------------------------------------------------------------------- */
@@ -68,33 +54,22 @@ static bool same_item(const cdz_net_item *a, const cdz_net_item *b)
     return a->node == b->node && a->frame == b->frame && a->count == b->count;
 }
 
-static bool enlarge_seen(cdz_grammar_states *s)
+static uint32_t item_hash(const void *of, uint32_t number)
 {
-    const uint32_t size = s->seen_size ? 2 * s->seen_size : 256;
-    uint32_t *seen = calloc(size, sizeof *seen);
-    if (!seen) return false;
-    for (uint32_t i = 0; i < s->n_work; i++) {
-        const cdz_net_item *w = &s->work[i];
-        uint32_t at = mix(w->node, w->frame, w->count) & (size - 1);
-        while (seen[at]) at = (at + 1) & (size - 1);
-        seen[at] = i + 1;
-    }
-    free(s->seen);
-    s->seen = seen;
-    s->seen_size = size;
-    return true;
+    const cdz_net_item *w = &((const cdz_grammar_states *)of)->work[number - 1];
+    return cdz_item_mix(w->node, w->frame, w->count);
 }
 
 static void work_clear(cdz_grammar_states *s)
 {
-    if (s->n_work * 8 > s->seen_size) {
-        memset(s->seen, 0, s->seen_size * sizeof *s->seen);
+    cdz_item_table *t = &s->seen;
+    if (s->n_work * 8 > t->size) {
+        memset(t->at, 0, t->size * sizeof *t->at);
     } else {
         for (uint32_t i = s->n_work; i-- > 0;) { /* backwards, so that no search meets a hole */
-            const cdz_net_item *w = &s->work[i];
-            uint32_t at = mix(w->node, w->frame, w->count) & (s->seen_size - 1);
-            while (s->seen[at] != i + 1) at = (at + 1) & (s->seen_size - 1);
-            s->seen[at] = 0;
+            uint32_t at = item_hash(s, i + 1) & (t->size - 1);
+            while (t->at[at] != i + 1) at = (at + 1) & (t->size - 1);
+            t->at[at] = 0;
         }
     }
     s->n_work = 0;
@@ -104,17 +79,16 @@ static void push(cdz_grammar_states *s, uint32_t node, uint32_t frame, uint32_t 
 {
     const cdz_net_item item = {node, frame, count};
     if (s->status != CDZ_OK) return;
-    if ((s->n_work + 1) * 2 >= s->seen_size && !enlarge_seen(s)) {
+    cdz_item_table *t = &s->seen;
+    if (!cdz_item_table_room(t, s->n_work, item_hash, s)) {
         no_memory(s);
         return;
     }
-    uint32_t at = mix(node, frame, count) & (s->seen_size - 1);
-    for (uint32_t i; (i = s->seen[at]) != 0; at = (at + 1) & (s->seen_size - 1))
+    uint32_t at = cdz_item_mix(node, frame, count) & (t->size - 1);
+    for (uint32_t i; (i = t->at[at]) != 0; at = (at + 1) & (t->size - 1))
         if (same_item(&s->work[i - 1], &item)) return;
     if (s->n_work >= CDZ_GRAMMAR_MAX_ITEMS) {
-        TROUBLE(s, CDZ_E_LIMIT,
-                "a text may stand at more than %u places of the grammar (grammar_max_states)",
-                CDZ_GRAMMAR_MAX_ITEMS);
+        TROUBLE(s, CDZ_E_LIMIT, CDZ_NET_CROWDED, CDZ_GRAMMAR_MAX_ITEMS);
         return;
     }
     if (!cdz_grow(&s->work, &s->work_cap, (size_t)s->n_work + 1, sizeof *s->work)) {
@@ -122,7 +96,7 @@ static void push(cdz_grammar_states *s, uint32_t node, uint32_t frame, uint32_t 
         return;
     }
     s->work[s->n_work++] = item;
-    s->seen[at] = s->n_work;
+    t->at[at] = s->n_work;
 }
 
 /* Everyone who waits for the frame's rule goes on. */
@@ -149,24 +123,14 @@ static int by_item(const void *a, const void *b)
 static uint32_t hash_items(const cdz_net_item *at, uint32_t n)
 {
     uint32_t h = n;
-    for (uint32_t i = 0; i < n; i++) h = mix(h ^ at[i].node, at[i].frame, at[i].count);
+    for (uint32_t i = 0; i < n; i++) h = cdz_item_mix(h ^ at[i].node, at[i].frame, at[i].count);
     return h;
 }
 
-static bool enlarge_configs(cdz_grammar_states *s)
+static uint32_t config_hash(const void *of, uint32_t config)
 {
-    const uint32_t size = s->config_table_size ? 2 * s->config_table_size : 1024;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table) return false;
-    for (uint32_t c = 1; c < s->n_configs; c++) {
-        uint32_t at = hash_items(s->items + s->configs[c].items, s->configs[c].n_items) & (size - 1);
-        while (table[at]) at = (at + 1) & (size - 1);
-        table[at] = c;
-    }
-    free(s->config_table);
-    s->config_table = table;
-    s->config_table_size = size;
-    return true;
+    const cdz_grammar_states *s = of;
+    return hash_items(s->items + s->configs[config].items, s->configs[config].n_items);
 }
 
 static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
@@ -182,18 +146,24 @@ static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
         return 0;
     }
     memcpy(s->items + s->n_items, s->kernel, s->n_kernel * sizeof *s->items);
-    s->configs[s->n_configs] = (cdz_net_config){.items = s->n_items, .n_items = s->n_kernel};
+    s->configs[s->n_configs] = (cdz_net_config){.items = s->n_items,
+                                                .n_items = s->n_kernel,
+                                                .slack = CDZ_NET_SLACK_ALL,
+                                                .way_slack = CDZ_NET_SLACK_ALL};
     s->n_items += s->n_kernel;
-    return s->config_table[slot] = s->n_configs++;
+    return s->config_table.at[slot] = s->n_configs++;
 }
 
 static void sort_items(cdz_net_item *at, uint32_t n)
 {
+    uint32_t sorted = 1;
+    while (sorted < n && by_item(&at[sorted - 1], &at[sorted]) <= 0) sorted++;
+    if (sorted >= n) return;
     if (n > 12) {
         qsort(at, n, sizeof *at, by_item);
         return;
     }
-    for (uint32_t i = 1; i < n; i++) {
+    for (uint32_t i = sorted; i < n; i++) {
         const cdz_net_item item = at[i];
         uint32_t k = i;
         for (; k && by_item(&item, &at[k - 1]) < 0; k--) at[k] = at[k - 1];
@@ -210,12 +180,13 @@ static uint32_t intern(cdz_grammar_states *s)
     for (uint32_t i = 0; i < s->n_kernel; i++)
         if (!i || !same_item(&s->kernel[i], &s->kernel[n - 1])) s->kernel[n++] = s->kernel[i];
     s->n_kernel = n;
-    if ((s->n_configs + 1) * 2 >= s->config_table_size && !enlarge_configs(s)) {
+    cdz_item_table *t = &s->config_table;
+    if (!cdz_item_table_room(t, s->n_configs - 1, config_hash, s)) {
         no_memory(s);
         return 0;
     }
-    uint32_t at = hash_items(s->kernel, n) & (s->config_table_size - 1);
-    for (uint32_t c; (c = s->config_table[at]) != 0; at = (at + 1) & (s->config_table_size - 1))
+    uint32_t at = hash_items(s->kernel, n) & (t->size - 1);
+    for (uint32_t c; (c = t->at[at]) != 0; at = (at + 1) & (t->size - 1))
         if (s->configs[c].n_items == n &&
             memcmp(s->items + s->configs[c].items, s->kernel, n * sizeof *s->kernel) == 0)
             return c;
@@ -255,30 +226,52 @@ static void call(cdz_grammar_states *s, uint32_t config, const cdz_net_item *ite
     if (rule->nullable) push(s, e->to, item->frame, item->count);
 }
 
-static uint32_t counted(const cdz_net_rule *rule, uint32_t count)
+/* Looks at a count: whether it is below a border, and how far from it. */
+static bool is_below(uint32_t count, uint32_t border, cdz_net_slack *slack)
 {
-    return rule->max == UINT32_MAX && count >= rule->min ? rule->min : count + 1;
+    const bool below = count < border;
+    const cdz_net_slack own = {below ? border - count : UINT32_MAX,
+                               below ? UINT32_MAX : count - border};
+    cdz_net_slack_join(slack, &own);
+    return below;
+}
+
+/* Looks at which of some copies a node is in: at the first that may be the last, and at the last. */
+static void look_at_copy(const cdz_net *net, uint32_t node, cdz_net_slack *slack)
+{
+    const cdz_net_copy *copy = &net->copy_of[node];
+    if (!copy->of) return;
+    const cdz_chars_copies *c = &net->copies[copy->of - 1];
+    cdz_net_slack first = {UINT32_MAX, copy->index};
+    if (!is_below(copy->index, c->min, slack)) first.down = copy->index - c->min;
+    (void)is_below(copy->index, c->n - 1, slack);
+    cdz_net_slack_join(slack, &first);
 }
 
 /* Follows what takes nothing. Returns whether the item takes bytes or tokens itself. */
-static bool close_item(cdz_grammar_states *s, uint32_t config, cdz_net_item item, bool *tokens)
+static bool close_item(cdz_grammar_states *s, uint32_t config, cdz_net_item item, cdz_net_config *c)
 {
     const cdz_net *net = s->net;
     bool live = false;
+    if (net->copy_of) look_at_copy(net, item.node, &c->slack);
     for (uint32_t i = net->first[item.node]; i < net->first[item.node + 1]; i++) {
         const cdz_net_edge *e = &net->edges[i];
         const cdz_net_rule *rule = &net->rules[e->arg];
         switch (e->kind) {
-        case CDZ_NET_TOKENS: *tokens = true; /* fall through */
+        case CDZ_NET_TOKENS: c->tokens = true; /* fall through */
         case CDZ_NET_BYTES: live = true; break;
         case CDZ_NET_NOTHING: push(s, e->to, item.frame, item.count); break;
         case CDZ_NET_CALL: call(s, config, &item, e); break;
         case CDZ_NET_COUNT_IN:
-            if (item.count < rule->max) push(s, e->to, item.frame, item.count);
+            if (rule->max == UINT32_MAX || is_below(item.count, rule->max, &c->slack))
+                push(s, e->to, item.frame, item.count);
             break;
-        case CDZ_NET_COUNT_ADD: push(s, e->to, item.frame, counted(rule, item.count)); break;
+        case CDZ_NET_COUNT_ADD:
+            push(s, e->to, item.frame, cdz_net_counted(rule, item.count));
+            break;
         default:
-            if (item.count >= rule->min) push(s, e->to, item.frame, item.count);
+            if (!rule->min || !is_below(item.count, rule->min, &c->slack))
+                push(s, e->to, item.frame, item.count);
         }
     }
     return live;
@@ -287,6 +280,7 @@ static bool close_item(cdz_grammar_states *s, uint32_t config, cdz_net_item item
 static void close_config(cdz_grammar_states *s, uint32_t config)
 {
     cdz_net_config c = s->configs[config];
+    const uint32_t first_frame = s->n_frames;
     if (c.closed) return;
     work_clear(s);
     for (uint32_t i = 0; i < c.n_items; i++) {
@@ -297,13 +291,14 @@ static void close_config(cdz_grammar_states *s, uint32_t config)
     s->n_kernel = 0;
     for (uint32_t i = 0; i < s->n_work && s->status == CDZ_OK; i++) {
         const cdz_net_item item = s->work[i];
-        if (close_item(s, config, item, &c.tokens)) add_kernel(s, item);
+        if (close_item(s, config, item, &c)) add_kernel(s, item);
         if (!s->net->end_of[item.node]) continue;
         if (!item.frame)
             c.accepts = true;
         else if (s->frames[item.frame].config != config)
             resume_callers(s, item.frame);
     }
+    if (s->status != CDZ_OK) return;
     c.n_callers = s->n_callers - c.callers;
     c.live = s->n_items;
     c.n_live = s->n_kernel;
@@ -315,6 +310,7 @@ static void close_config(cdz_grammar_states *s, uint32_t config)
     s->n_items += s->n_kernel;
     c.closed = true;
     s->configs[config] = c;
+    if (!cdz_grammar_frames_settle(s, config, first_frame)) no_memory(s);
 }
 
 /* --- stepping ---------------------------------------------------------------------------------------------- */
@@ -333,10 +329,9 @@ static uint32_t settle(cdz_grammar_states *s)
     return intern(s);
 }
 
-static uint32_t step(cdz_grammar_states *s, uint32_t config, uint8_t byte)
+/* The items that a byte leads to, before they are settled, into the work. */
+static void step(cdz_grammar_states *s, uint32_t config, uint8_t byte)
 {
-    close_config(s, config);
-    if (s->status != CDZ_OK) return 0;
     const cdz_net_config c = s->configs[config];
     work_clear(s);
     for (uint32_t i = 0; i < c.n_live; i++) {
@@ -347,7 +342,43 @@ static uint32_t step(cdz_grammar_states *s, uint32_t config, uint8_t byte)
                 push(s, e->to, item.frame, item.count);
         }
     }
-    return settle(s);
+}
+
+static void add_classes(const cdz_net *net, const cdz_net_edge *e, cdz_net_classes *to)
+{
+    const uint32_t lo = net->class_of[e->lo], hi = net->class_of[e->hi];
+    for (uint32_t w = lo / 64; w <= hi / 64; w++) {
+        const uint64_t from = w == lo / 64 ? UINT64_MAX << (lo % 64) : UINT64_MAX;
+        to->bits[w] |= w == hi / 64 ? from & UINT64_MAX >> (63 - hi % 64) : from;
+    }
+}
+
+/* Which of the work an edge leads to; n_work: none. */
+static uint32_t find_work(const cdz_grammar_states *s, const cdz_net_item *item,
+                          const cdz_net_edge *e)
+{
+    const cdz_net_item to = {e->to, item->frame, item->count};
+    uint32_t k = 0;
+    while (k < s->n_work && !same_item(&s->work[k], &to)) k++;
+    return k;
+}
+
+/* The classes that lead to the work of a step, to all of it and to nothing else. */
+static cdz_net_classes alike(const cdz_grammar_states *s, uint32_t config)
+{
+    const cdz_net_config *c = &s->configs[config];
+    cdz_net_classes to[ALIKE_ITEMS + 1] = {{{0}}}, all = c->takes;
+    for (uint32_t i = 0; i < c->n_live; i++) {
+        const cdz_net_item *item = &s->items[c->live + i];
+        for (uint32_t k = s->net->first[item->node]; k < s->net->first[item->node + 1]; k++)
+            if (s->net->edges[k].kind == CDZ_NET_BYTES)
+                add_classes(s->net, &s->net->edges[k], &to[find_work(s, item, &s->net->edges[k])]);
+    }
+    for (uint32_t w = 0; w < 4; w++) {
+        for (uint32_t k = 0; k < s->n_work; k++) all.bits[w] &= to[k].bits[w];
+        all.bits[w] &= ~to[s->n_work].bits[w];
+    }
+    return all;
 }
 
 /* A row of transitions: those that no edge takes are known at once. */
@@ -371,7 +402,7 @@ static bool add_row(cdz_grammar_states *s, uint32_t config)
             if (e->kind != CDZ_NET_BYTES) continue;
             const uint32_t lo = s->net->class_of[e->lo], hi = s->net->class_of[e->hi];
             memset(row + lo, 0xFF, (hi - lo + 1) * sizeof *row);
-            for (uint32_t b = lo; b <= hi; b++) takes->bits[b / 64] |= (uint64_t)1 << (b % 64);
+            add_classes(s->net, e, takes);
         }
     }
     s->configs[config].next = ++s->n_rows;
@@ -381,6 +412,7 @@ static bool add_row(cdz_grammar_states *s, uint32_t config)
 const uint32_t *cdz_grammar_states_new_row(cdz_grammar_states *s, uint32_t config)
 {
     if (!config || !add_row(s, config)) return NULL;
+    cdz_net_slack_join(&s->met, &s->configs[config].slack);
     return s->rows + (size_t)(s->configs[config].next - 1) * s->net->n_classes;
 }
 
@@ -394,16 +426,26 @@ uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t
     const uint32_t n = s->net->n_classes, class = s->net->class_of[byte];
     if (!config || (!s->configs[config].next && !add_row(s, config))) return 0;
     const size_t at = (size_t)(s->configs[config].next - 1) * n + class;
+    cdz_net_slack_join(&s->met, &s->configs[config].slack);
     if (s->rows[at] != CDZ_STATE_UNKNOWN) return s->rows[at];
-    const uint32_t to = step(s, config, byte);
-    if (s->status == CDZ_OK) s->rows[at] = to;
-    return s->status == CDZ_OK ? to : 0;
+    step(s, config, byte);
+    cdz_net_classes others = {{0}};
+    if (s->n_work <= ALIKE_ITEMS) others = alike(s, config);
+    const uint32_t to = settle(s);
+    if (s->status != CDZ_OK) return 0;
+    uint32_t *row = s->rows + at - class;
+    row[class] = to;
+    for (uint32_t w = 0; w < 4; w++)
+        for (uint64_t left = others.bits[w]; left; left &= left - 1)
+            row[64 * w + (uint32_t)__builtin_ctzll(left)] = to;
+    return to;
 }
 
 bool cdz_grammar_states_accepts(cdz_grammar_states *s, uint32_t config)
 {
     if (!config) return false;
     close_config(s, config);
+    cdz_net_slack_join(&s->met, &s->configs[config].slack);
     return s->configs[config].accepts;
 }
 
@@ -435,6 +477,7 @@ void cdz_grammar_states_mark_tokens(cdz_grammar_states *s, uint32_t config, uint
 {
     close_config(s, config);
     const cdz_net_config c = s->configs[config];
+    cdz_net_slack_join(&s->met, &c.slack);
     for (uint32_t i = 0; c.tokens && i < c.n_live; i++) {
         const uint32_t node = s->items[c.live + i].node;
         for (uint32_t k = s->net->first[node]; k < s->net->first[node + 1]; k++) {
@@ -478,9 +521,10 @@ uint64_t cdz_grammar_states_bytes(const cdz_grammar_states *s)
 {
     return (uint64_t)s->configs_cap * sizeof *s->configs + s->frames_cap * sizeof *s->frames +
            s->items_cap * sizeof *s->items + s->callers_cap * sizeof *s->callers +
-           s->rows_cap * sizeof *s->rows + s->config_table_size * sizeof *s->config_table +
-           s->frame_table_size * sizeof *s->frame_table + s->work_cap * sizeof *s->work +
-           s->kernel_cap * sizeof *s->kernel + s->seen_size * sizeof *s->seen;
+           s->rows_cap * sizeof *s->rows + s->config_table.size * sizeof *s->config_table.at +
+           s->frame_table.size * sizeof *s->frame_table.at + s->work_cap * sizeof *s->work +
+           s->kernel_cap * sizeof *s->kernel + s->seen.size * sizeof *s->seen.at +
+           cdz_grammar_frames_bytes(&s->settled) + cdz_grammar_frames_bytes(&s->shapes);
 }
 
 /* --- beginning, end ------------------------------------------------------------------------------------------ */
@@ -489,7 +533,8 @@ bool cdz_grammar_states_begin(cdz_grammar_states *s, cdz_net *net)
 {
     *s = (cdz_grammar_states){.net = net, .n_configs = 1, .n_frames = 1, .status = CDZ_OK};
     if (!cdz_grow(&s->configs, &s->configs_cap, 1, sizeof *s->configs) ||
-        !cdz_grow(&s->frames, &s->frames_cap, 1, sizeof *s->frames) || !enlarge_seen(s))
+        !cdz_grow(&s->frames, &s->frames_cap, 1, sizeof *s->frames) ||
+        !cdz_item_table_room(&s->seen, 0, item_hash, s))
         return false;
     s->configs[0] = (cdz_net_config){.closed = true};
     s->frames[0] = (cdz_net_frame){0};
@@ -513,6 +558,13 @@ void cdz_grammar_states_explore(cdz_grammar_states *s)
     }
 }
 
+bool cdz_grammar_states_forget_limit(cdz_grammar_states *s)
+{
+    const bool fine = s->status == CDZ_OK;
+    if (s->status == CDZ_E_LIMIT) s->status = CDZ_OK;
+    return fine;
+}
+
 void cdz_grammar_states_free(cdz_grammar_states *s)
 {
     free(s->configs);
@@ -520,10 +572,12 @@ void cdz_grammar_states_free(cdz_grammar_states *s)
     free(s->items);
     free(s->callers);
     free(s->rows);
-    free(s->config_table);
-    free(s->frame_table);
+    free(s->config_table.at);
+    free(s->frame_table.at);
     free(s->work);
     free(s->kernel);
-    free(s->seen);
+    free(s->seen.at);
+    cdz_grammar_frames_free(&s->settled);
+    cdz_grammar_frames_free(&s->shapes);
     *s = (cdz_grammar_states){0};
 }

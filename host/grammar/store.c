@@ -69,6 +69,11 @@ static void destroy(cdz_constraint *c)
     free(c);
 }
 
+static uint64_t bytes_of(const cdz_constraint *c)
+{
+    return sizeof *c + c->key_len + cdz_grammar_bytes(c->grammar);
+}
+
 /* What nobody holds goes, the oldest first, until the rest fits. */
 static void make_fit(cdz_grammar_store *s)
 {
@@ -223,7 +228,7 @@ static cdz_status compile_choice(const cdz_grammar_source *source,
     const char *at = all.data;
     for (uint32_t i = 0; fine && i < source->n; at += source->texts[i++].len + 1) texts[i] = at;
     const cdz_status st = fine ? cdz_grammar_from_choice(texts, source->n, options, out, err)
-                               : cdz_err(err, CDZ_E_NOMEM, "out of memory for the choices");
+                               : cdz_err_memory(err, "the choices");
     cdz_buf_free(&all);
     free(texts);
     return st;
@@ -241,6 +246,7 @@ cdz_status cdz_grammar_compile(const cdz_grammar_source *source, const cdz_gramm
     case CDZ_GRAMMAR_SCHEMA: return cdz_grammar_from_schema(text, len, options, out, err);
     case CDZ_GRAMMAR_REGEX: return cdz_grammar_from_regex(text, len, options, out, err);
     case CDZ_GRAMMAR_GBNF: return cdz_grammar_from_gbnf(text, len, options, out, err);
+    case CDZ_GRAMMAR_TAGS: return cdz_grammar_from_tags(text, len, options, out, err);
     case CDZ_GRAMMAR_LARK: return cdz_grammar_from_lark(text, len, options, out, err);
     case CDZ_GRAMMAR_EITHER:
         return looks_like_gbnf(text, len) ? cdz_grammar_from_gbnf(text, len, options, out, err)
@@ -300,7 +306,7 @@ static cdz_constraint *constraint_new(cdz_grammar_store *s, cdz_grammar_kind kin
 static cdz_constraint *settle(cdz_grammar_store *s, cdz_constraint *made)
 {
     const cdz_buf key = {.data = made->key, .len = made->key_len};
-    made->bytes = cdz_grammar_bytes(made->grammar);
+    made->bytes = bytes_of(made);
     cdz_mutex_lock(&s->lock);
     cdz_constraint *c = find(s, made->kind, &key);
     if (!c) {
@@ -320,13 +326,15 @@ static cdz_status compile(cdz_grammar_store *s, const cdz_grammar_source *source
     const cdz_grammar_options options = {
         .limits = s->options.limits, .tokenizer = s->tokenizer, .after = source->after};
     cdz_constraint *made = constraint_new(s, source->kind, key);
-    if (!made) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a constraint");
+    if (!made) return cdz_err_memory(err, "a constraint");
     const cdz_status st = cdz_grammar_compile(source, &options, &made->grammar, err);
-    if (st == CDZ_OK)
-        *out = settle(s, made);
-    else
+    if (st != CDZ_OK) {
         destroy(made);
-    return st;
+        return st;
+    }
+    cdz_grammar_prepare(made->grammar, s->vocab);
+    *out = settle(s, made);
+    return CDZ_OK;
 }
 
 cdz_status cdz_constraint_get(cdz_grammar_store *store, const cdz_grammar_source *source,
@@ -338,7 +346,7 @@ cdz_status cdz_constraint_get(cdz_grammar_store *store, const cdz_grammar_source
     cdz_buf_putc(&key, '\0');
     if (!write_texts(source, &key)) {
         cdz_buf_free(&key);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a constraint");
+        return cdz_err_memory(err, "a constraint");
     }
     cdz_mutex_lock(&store->lock);
     cdz_status st = need_vocab(store, err);
@@ -364,7 +372,7 @@ void cdz_constraint_release(cdz_constraint *constraint)
     if (!constraint) return;
     cdz_grammar_store *s = constraint->store;
     cdz_mutex_lock(&constraint->lock);
-    const uint64_t bytes = cdz_grammar_bytes(constraint->grammar);
+    const uint64_t bytes = bytes_of(constraint);
     cdz_mutex_unlock(&constraint->lock);
     cdz_mutex_lock(&s->lock);
     cdz_assert(constraint->holders > 0);

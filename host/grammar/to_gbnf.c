@@ -71,11 +71,6 @@ static void writer_free(gbnf_writer *w)
     free(w->firsts);
 }
 
-static cdz_status no_memory(const gbnf_writer *w)
-{
-    return cdz_err(w->err, CDZ_E_NOMEM, "out of memory for a grammar as GBNF");
-}
-
 static cdz_status refuse(const gbnf_writer *w, const char *what)
 {
     return cdz_err(w->err, CDZ_E_UNSUPPORTED, "GBNF cannot say it: %s", what);
@@ -183,7 +178,7 @@ static cdz_status read_rest(gbnf_writer *w, uint32_t node, uint32_t lo, uint32_t
     if (!more) {
         if (lo < least || hi > CDZ_CODE_MAX || (lo <= 0xDFFF && hi >= 0xD800))
             return refuse(w, broken);
-        return add_span(w, node, lo, hi) ? CDZ_OK : no_memory(w);
+        return add_span(w, node, lo, hi) ? CDZ_OK : cdz_err_memory(w->err, "a grammar as GBNF");
     }
     if (w->net->end_of[node]) return refuse(w, broken);
     for (uint32_t i = w->net->first[node]; i < w->net->first[node + 1]; i++) {
@@ -245,7 +240,7 @@ static cdz_status put_spans(gbnf_writer *w, uint32_t from)
         if (set.n && set.at[0].lo == 0xD800) set.at[0].lo = 0xE000;
         if (set.failed || !node_of(w, net_to, &to) ||
             !add_arc(w, from, to, cdz_bnf_rope_set(&w->ropes, set.at, set.n)))
-            st = no_memory(w);
+            st = cdz_err_memory(w->err, "a grammar as GBNF");
     }
     cdz_charset_free(&set);
     w->n_spans = 0;
@@ -282,7 +277,9 @@ static cdz_status put_call(gbnf_writer *w, uint32_t from, const cdz_net_edge *e)
     } else {
         rope = cdz_bnf_rope_name(&w->ropes, e->arg, NONE, w->net->rules[e->arg].nullable);
     }
-    return node_of(w, e->to, &to) && add_arc(w, from, to, rope) ? CDZ_OK : no_memory(w);
+    return node_of(w, e->to, &to) && add_arc(w, from, to, rope)
+               ? CDZ_OK
+               : cdz_err_memory(w->err, "a grammar as GBNF");
 }
 
 static cdz_status put_edges(gbnf_writer *w, uint32_t from)
@@ -296,7 +293,7 @@ static cdz_status put_edges(gbnf_writer *w, uint32_t from)
         case CDZ_NET_CALL: CDZ_TRY(put_call(w, from, e)); break;
         case CDZ_NET_NOTHING:
             if (!node_of(w, e->to, &to) || !add_arc(w, from, to, cdz_bnf_rope_nothing))
-                return no_memory(w);
+                return cdz_err_memory(w->err, "a grammar as GBNF");
             break;
         case CDZ_NET_TOKENS: return refuse(w, "tokens by their number");
         default: return refuse(w, "a count within a rule");
@@ -317,7 +314,7 @@ static cdz_status read_rule(gbnf_writer *w, uint32_t rule)
     if (w->n_slots) memset(w->slots, 0, w->n_slots * sizeof *w->slots);
     if (!node_of(w, w->net->rules[rule].start, &w->start) ||
         !node_of(w, w->net->rules[rule].end, &w->end))
-        return no_memory(w);
+        return cdz_err_memory(w->err, "a grammar as GBNF");
     for (uint32_t i = 0; i < w->n_nodes; i++) CDZ_TRY(put_edges(w, i));
     return CDZ_OK;
 }
@@ -393,7 +390,7 @@ static cdz_status merge_circles(gbnf_writer *w)
         if (!w->nodes[i].order) search_circles(w, i, path, stack, &n_stack, &order);
     free(path);
     free(stack);
-    return fine && join_circles(w) ? CDZ_OK : no_memory(w);
+    return fine && join_circles(w) ? CDZ_OK : cdz_err_memory(w->err, "a grammar as GBNF");
 }
 
 /* --- taking nodes out --------------------------------------------------------------------------------------- */
@@ -469,7 +466,7 @@ static cdz_status reduce(gbnf_writer *w)
         w->nodes[node].waits = false;
         fine = take_out(w, node);
     }
-    return fine && !w->ropes.failed ? CDZ_OK : no_memory(w);
+    return fine && !w->ropes.failed ? CDZ_OK : cdz_err_memory(w->err, "a grammar as GBNF");
 }
 
 /* --- writing -------------------------------------------------------------------------------------------------- */
@@ -504,7 +501,7 @@ static cdz_status write_node(gbnf_writer *w, uint32_t rule, uint32_t node, cdz_b
     cdz_buf_puts(out, " ::= ");
     cdz_bnf_rope_write(&w->ropes, all, write_name, w, out);
     cdz_buf_putc(out, '\n');
-    return w->ropes.failed || out->failed ? no_memory(w) : CDZ_OK;
+    return w->ropes.failed || out->failed ? cdz_err_memory(w->err, "a grammar as GBNF") : CDZ_OK;
 }
 
 static cdz_status write_rule(gbnf_writer *w, uint32_t rule, cdz_buf *out)
@@ -593,7 +590,7 @@ static cdz_status refuse_circles(gbnf_writer *w)
     free(path);
     free(at);
     free(seen);
-    if (!fine) return no_memory(w);
+    if (!fine) return cdz_err_memory(w->err, "a grammar as GBNF");
     return circle
                ? refuse(w,
                         "a rule that begins with itself (a $ref that leads back, or left recursion)")
@@ -625,7 +622,7 @@ static bool writer_begin(gbnf_writer *w)
 static cdz_status write_rules(gbnf_writer *w, cdz_buf *out)
 {
     bool *done = calloc((size_t)w->net->n_rules + 1, sizeof *done);
-    if (!done) return no_memory(w);
+    if (!done) return cdz_err_memory(w->err, "a grammar as GBNF");
     cdz_status st = CDZ_OK;
     w->todo[w->n_todo++] = w->net->start_rule;
     done[w->net->start_rule] = true;
@@ -646,7 +643,8 @@ static cdz_status write_rules(gbnf_writer *w, cdz_buf *out)
 cdz_status cdz_grammar_to_gbnf(const cdz_grammar *g, cdz_buf *out, cdz_error *err)
 {
     gbnf_writer w = {.net = &g->net, .err = err};
-    cdz_status st = writer_begin(&w) ? refuse_circles(&w) : no_memory(&w);
+    cdz_status st =
+        writer_begin(&w) ? refuse_circles(&w) : cdz_err_memory(w.err, "a grammar as GBNF");
     if (st == CDZ_OK && w.counts[g->net.start_rule]) st = refuse(&w, "a count within a rule");
     if (st == CDZ_OK) st = write_rules(&w, out);
     writer_free(&w);

@@ -39,6 +39,7 @@ void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
     tails_free(&vocab->tails);
     for (int i = 0; i <= CDZ_VOCAB_CHARS; i++) trie_free(&vocab->letters.after[i]);
     trie_free(&vocab->letters.odd);
+    trie_free(&vocab->solids);
     free(vocab->ends);
     free(vocab);
 }
@@ -192,6 +193,7 @@ static bool plant(cdz_grammar_vocab *v, cdz_vocab_trie *t, const sorted_token *t
 /* How a token begins. */
 typedef struct token_look {
     uint32_t chars, len;     /* plain characters, and their bytes */
+    uint32_t solid;          /* bytes of the solid ones before any other */
     bool spaced;             /* the first is a space */
     cdz_net_way way, behind; /* the kind of all those, and of all but the first; narrowest */
 } token_look;
@@ -210,6 +212,7 @@ static token_look look_at(const sorted_token *t)
         if (way < look.way) look.way = way;
         if (look.chars && way < look.behind) look.behind = way;
         if (!look.chars) look.spaced = byte == ' ';
+        if (look.solid == look.len && way >= CDZ_WAY_SOLID) look.solid += (uint32_t)n;
         look.len += (uint32_t)n;
         look.chars++;
     }
@@ -292,11 +295,19 @@ enum {
     OTHERS,
     ODD,
     LONGS,
+    SOLIDS,
     LETTERS_ODD,
     LETTERS,
     AFTER = LETTERS + CDZ_VOCAB_CHARS + 1,
     N_TAILS = AFTER + CDZ_VOCAB_CHARS + 1
 };
+
+/* Whether a token ends inside a character behind few plain ones: some solid character begins so. */
+static bool ends_inside(const sorted_token *t, const token_look *look)
+{
+    return look->chars < CDZ_VOCAB_CHARS && look->len < t->len &&
+           is_cut_short(t->bytes + look->len, t->len - look->len);
+}
 
 static bool push_tail(cdz_grammar_vocab *v, token_list *tails, const sorted_token *t,
                       const token_look *look)
@@ -304,8 +315,7 @@ static bool push_tail(cdz_grammar_vocab *v, token_list *tails, const sorted_toke
     const uint8_t byte = look->len < t->len ? (uint8_t)t->bytes[look->len] : 0;
     const bool few = look->chars <= CDZ_VOCAB_CHARS;
     if (look->len == t->len) return few || push_token(&tails[LONGS], *t, 0, 0);
-    if (byte >= 0x80 && look->chars < CDZ_VOCAB_CHARS &&
-        is_cut_short(t->bytes + look->len, t->len - look->len)) {
+    if (ends_inside(t, look)) {
         mark(v, CDZ_PART_PLAIN, look->chars + 1, t->id);
         return true;
     }
@@ -313,6 +323,17 @@ static bool push_tail(cdz_grammar_vocab *v, token_list *tails, const sorted_toke
     if (byte == '"') return push_token(&tails[QUOTES], *t, look->len, look->chars);
     return push_token(&tails[OTHERS], *t, look->len, look->chars) &&
            push_token(&tails[AFTER + look->chars], *t, look->len, look->chars);
+}
+
+/* Cut behind its solid characters, unless it is one of the solid in all but the end of its last. */
+static bool push_solid(cdz_grammar_vocab *v, token_list *tails, const sorted_token *t,
+                       const token_look *look)
+{
+    if (look->solid == look->len && ends_inside(t, look)) {
+        mark(v, CDZ_PART_SOLID, look->chars + 1, t->id);
+        return true;
+    }
+    return push_token(&tails[SOLIDS], *t, look->solid < t->len ? look->solid : 0, 0);
 }
 
 static bool push_letters(token_list *tails, const sorted_token *t)
@@ -332,6 +353,7 @@ static bool sort_token(cdz_grammar_vocab *v, token_list *parts, token_list *tail
     if (is_blank(t)) part = CDZ_PART_BLANK;
     const bool spaced = part >= CDZ_PART_SPACED && part < CDZ_PART_BLANK;
     if (part < CDZ_PART_LETTERS && !push_letters(tails, t)) return false;
+    if (part <= CDZ_PART_PLAIN && !push_solid(v, tails, t, &look)) return false;
     return push_token(&parts[part], *t, spaced, 0) && push_tail(v, tails, t, &look);
 }
 
@@ -368,6 +390,7 @@ static bool cut(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
     fine &= plant_list(v, &v->tails.odd, &tails[ODD], false);
     fine &= plant_list(v, &v->tails.longs, &tails[LONGS], false);
     fine &= plant_list(v, &v->letters.odd, &tails[LETTERS_ODD], false);
+    fine &= plant_list(v, &v->solids, &tails[SOLIDS], true);
     for (int i = 0; i <= CDZ_VOCAB_CHARS; i++) {
         fine &= plant_list(v, &v->tails.after[i], &tails[AFTER + i], true);
         fine &= plant_list(v, &v->letters.after[i], &tails[LETTERS + i], i > 0);

@@ -66,8 +66,10 @@ struct cdz_grammar_vocab {
     cdz_vocab_trie tries[CDZ_N_PARTS];
     cdz_vocab_tails tails;
     cdz_vocab_letters letters;
-    /* Tokens of at most 0, 1, 2, ... characters, n_words of each; those of the plain may end inside a character. NULL: the
-     * part has none. */
+    cdz_vocab_trie
+        solids; /* others of the rest and the plain once more, without the solid characters that they begin with */
+    /* Tokens of at most 0, 1, 2, ... characters, n_words of each; those of the plain and the solid may end inside a character.
+     * NULL: the part has none. */
     uint64_t *masks[CDZ_N_PARTS];
     int32_t *ends;
     uint32_t n_ends;

@@ -13,7 +13,10 @@ enum {
     CHARS = CDZ_VOCAB_CHARS,
     WORTH_KEEPING = 600, /* nodes looked at for a mask that is kept */
     MASKS_PER_SLAB = 16,
-    WORTH_ASKING = 12, /* tokens below a node, for a look at all of them at once */
+    N_SHAPES = 1024,     /* masks of so many that states of other counts are looked for among */
+    WORTH_PREPARING = 4, /* nodes looked at ahead for each edge of a network */
+    PREPARED = 40,       /* states near the beginning whose masks are made ahead */
+    WORTH_ASKING = 12,   /* tokens below a node, for a look at all of them at once */
 };
 
 /* Where a walk is among brothers, and the state before them. */
@@ -21,11 +24,19 @@ typedef struct vocab_level {
     uint32_t at, end, state, other; /* other: that of the state compared with */
 } vocab_level;
 
+/* The state that a kept mask was made for, and by how much the counts of another may differ that has the same. */
+typedef struct mask_origin {
+    uint32_t state;
+    cdz_net_slack slack;
+} mask_origin;
+
 typedef struct cdz_grammar_masks {
     const cdz_grammar_vocab *vocab;
-    uint64_t **slabs; /* MASKS_PER_SLAB masks of n_words in each */
-    uint32_t *of;     /* by state: mask + 1 */
-    uint32_t of_cap, n, n_slabs, slabs_cap;
+    uint64_t **slabs;     /* MASKS_PER_SLAB masks of n_words in each */
+    uint32_t *of;         /* by state: mask + 1 */
+    mask_origin *origins; /* of masks */
+    uint32_t *by_shape; /* mask + 1, the newest of a shape; N_SHAPES of them, where the grammar counts */
+    uint32_t of_cap, n, n_slabs, slabs_cap, origins_cap;
     vocab_level *path; /* by depth */
     uint64_t *scratch; /* the mask computed last */
 } cdz_grammar_masks;
@@ -34,9 +45,10 @@ typedef struct cdz_grammar_masks {
 typedef struct mask_work {
     cdz_grammar_states *s;
     const cdz_grammar_vocab *v;
+    cdz_grammar_masks *m;
     vocab_level *path;
-    uint64_t *bits;
-    uint32_t n; /* nodes looked at */
+    uint64_t *bits; /* the scratch of those */
+    uint32_t n;     /* nodes looked at */
 } mask_work;
 
 void cdz_grammar_masks_free(cdz_grammar_masks *m)
@@ -45,6 +57,8 @@ void cdz_grammar_masks_free(cdz_grammar_masks *m)
     for (uint32_t i = 0; i < m->n_slabs; i++) free(m->slabs[i]);
     free(m->slabs);
     free(m->of);
+    free(m->origins);
+    free(m->by_shape);
     free(m->path);
     free(m->scratch);
     free(m);
@@ -55,12 +69,71 @@ uint64_t cdz_grammar_masks_bytes(const cdz_grammar_masks *m)
     if (!m) return 0;
     return sizeof *m +
            ((uint64_t)m->n_slabs * MASKS_PER_SLAB + 1) * m->vocab->n_words * sizeof *m->scratch +
-           (uint64_t)m->of_cap * sizeof *m->of;
+           (uint64_t)m->of_cap * sizeof *m->of + m->origins_cap * sizeof *m->origins +
+           N_SHAPES * sizeof *m->by_shape;
 }
 
 static uint64_t *mask_at(const cdz_grammar_masks *m, uint32_t i)
 {
     return m->slabs[i / MASKS_PER_SLAB] + (size_t)(i % MASKS_PER_SLAB) * m->vocab->n_words;
+}
+
+/* --- masks that are kept ----------------------------------------------------------------------------------- */
+
+/* A place for the mask of each state up to one. */
+static bool of_room(cdz_grammar_masks *m, uint32_t state)
+{
+    const uint32_t had = m->of_cap;
+    if (!cdz_grow(&m->of, &m->of_cap, (size_t)state + 1, sizeof *m->of)) return false;
+    memset(m->of + had, 0, (m->of_cap - had) * sizeof *m->of);
+    return true;
+}
+
+/* Room for one more mask. Masks are forgotten all at once when they take too much. */
+static bool mask_room(cdz_grammar_masks *m)
+{
+    const size_t bytes = (size_t)m->vocab->n_words * sizeof **m->slabs;
+    if (((size_t)m->n + 1) * bytes > CDZ_GRAMMAR_MASK_BYTES && m->n) {
+        memset(m->of, 0, m->of_cap * sizeof *m->of);
+        if (m->by_shape) memset(m->by_shape, 0, N_SHAPES * sizeof *m->by_shape);
+        m->n = 0;
+    }
+    if (!cdz_grow(&m->origins, &m->origins_cap, (size_t)m->n + 1, sizeof *m->origins)) return false;
+    if (m->n < m->n_slabs * MASKS_PER_SLAB) return true;
+    if (!cdz_grow(&m->slabs, &m->slabs_cap, (size_t)m->n_slabs + 1, sizeof *m->slabs)) return false;
+    uint64_t *slab = malloc(MASKS_PER_SLAB * bytes + 8);
+    if (!slab) return false;
+    m->slabs[m->n_slabs++] = slab;
+    return true;
+}
+
+static uint32_t shape_slot(const cdz_grammar_states *s, uint32_t state)
+{
+    return cdz_grammar_states_shape(s, state) % N_SHAPES;
+}
+
+/* The mask of a state that is kept, perhaps for one that differs in counts alone; NULL: none is. */
+static const uint64_t *kept(cdz_grammar_masks *m, const cdz_grammar_states *s, uint32_t state)
+{
+    if (state < m->of_cap && m->of[state]) return mask_at(m, m->of[state] - 1);
+    const uint32_t mask = m->by_shape ? m->by_shape[shape_slot(s, state)] : 0;
+    if (!mask ||
+        !cdz_grammar_states_alike(s, m->origins[mask - 1].state, state, m->origins[mask - 1].slack))
+        return NULL;
+    if (!of_room(m, state)) return NULL;
+    m->of[state] = mask;
+    return mask_at(m, mask - 1);
+}
+
+/* Keeps the mask made last, for a state. Without room it is made again next time. */
+static void keep(cdz_grammar_masks *m, const cdz_grammar_states *s, uint32_t state,
+                 cdz_net_slack slack)
+{
+    if (!of_room(m, state) || !mask_room(m)) return;
+    memcpy(mask_at(m, m->n), m->scratch, (size_t)m->vocab->n_words * sizeof *m->scratch);
+    m->origins[m->n] = (mask_origin){state, slack};
+    m->of[state] = ++m->n;
+    if (m->by_shape) m->by_shape[shape_slot(s, state)] = m->n;
 }
 
 /* --- walking ----------------------------------------------------------------------------------------------- */
@@ -174,7 +247,7 @@ typedef struct plain_chain {
 } plain_chain;
 
 /* false: where characters lead depends on which they are. */
-static bool follow_plain(cdz_grammar_states *s, uint32_t state, plain_chain *c)
+static bool follow_plain(cdz_grammar_states *s, uint32_t state, uint32_t longest, plain_chain *c)
 {
     uint32_t to, k;
     c->at[0] = state;
@@ -190,7 +263,8 @@ static bool follow_plain(cdz_grammar_states *s, uint32_t state, plain_chain *c)
     for (; k < CHARS; k++) c->at[k + 1] = c->at[k]; /* round and round */
     if (c->at[CHARS - 1] == c->at[CHARS]) return true;
     if (!cdz_grammar_states_way(s, c->at[CHARS], CDZ_WAY_PLAIN, &to)) return false;
-    const uint32_t more = cdz_grammar_states_rounds(s, c->at[CHARS - 1], c->at[CHARS]);
+    const uint32_t more = cdz_grammar_states_rounds(s, c->at[CHARS - 1], c->at[CHARS],
+                                                    longest > CHARS ? longest - CHARS : 0);
     c->known = more > 0;
     c->n = more < UINT32_MAX - CHARS ? CHARS + more : UINT32_MAX;
     return true;
@@ -247,7 +321,7 @@ static void take_longs(mask_work *w, const plain_chain *c)
 static bool take_string(mask_work *w, uint32_t state)
 {
     plain_chain c;
-    if (!follow_plain(w->s, state, &c)) return false;
+    if (!follow_plain(w->s, state, w->v->depth, &c)) return false;
     const uint32_t most = c.n < CHARS ? c.n : CHARS;
     memcpy(w->bits, w->v->masks[CDZ_PART_PLAIN] + (size_t)most * w->v->n_words,
            w->v->n_words * sizeof *w->bits);
@@ -276,13 +350,26 @@ static uint32_t like_which(cdz_grammar_states *s, uint32_t state)
     return 0;
 }
 
-/* The classes of bytes that lead two states to different ones. */
+/* Makes all transitions of a state known. */
+static void fill_row(cdz_grammar_states *s, uint32_t state)
+{
+    const uint32_t *row = cdz_grammar_states_row(s, state);
+    for (uint32_t class = 0; row && class < s->net->n_classes; class ++) {
+        if (row[class] != CDZ_STATE_UNKNOWN) continue;
+        (void)cdz_grammar_states_next(s, state, s->net->sample[class]);
+        row = cdz_grammar_states_row(s, state);
+    }
+}
+
+/* The classes of bytes that lead two states, of which one may be dead, to different ones. */
 static cdz_net_classes find_differing(cdz_grammar_states *s, uint32_t state, uint32_t other)
 {
     cdz_net_classes differ = {{0}};
+    fill_row(s, state);
+    fill_row(s, other);
+    const uint32_t *to = cdz_grammar_states_row(s, state), *its = cdz_grammar_states_row(s, other);
     for (uint32_t class = 0; class < s->net->n_classes; class ++)
-        if (cdz_grammar_states_next(s, state, s->net->sample[class]) !=
-            cdz_grammar_states_next(s, other, s->net->sample[class]))
+        if ((to ? to[class] : 0) != (its ? its[class] : 0))
             differ.bits[class / 64] |= (uint64_t)1 << (class % 64);
     return differ;
 }
@@ -325,10 +412,32 @@ static void correct(mask_work *w, const cdz_vocab_trie *t, uint32_t state, uint3
         }
 }
 
+/* The mask of such a state, which many others are like. */
+static bool take_free(mask_work *w, uint32_t state)
+{
+    cdz_grammar_states *s = w->s;
+    if (cdz_grammar_states_accepts(s, state) || s->configs[state].tokens)
+        return take_string(w, state);
+    const uint64_t *mask = kept(w->m, s, state);
+    if (mask) {
+        const mask_origin *origin = &w->m->origins[w->m->of[state] - 1];
+        const cdz_net_slack none = {1, 0};
+        memcpy(w->bits, mask, w->v->n_words * sizeof *w->bits);
+        cdz_net_slack_join(&s->met, origin->state == state ? &origin->slack : &none);
+        return true;
+    }
+    const cdz_net_slack before = s->met;
+    s->met = CDZ_NET_SLACK_ALL;
+    const bool fine = take_string(w, state);
+    if (fine && s->status == CDZ_OK) keep(w->m, s, state, s->met);
+    cdz_net_slack_join(&s->met, &before);
+    return fine;
+}
+
 static bool take_alike(mask_work *w, uint32_t state)
 {
     const uint32_t other = like_which(w->s, state);
-    if (!other || !take_string(w, other)) return false;
+    if (!other || !take_free(w, other)) return false;
     const uint32_t spaced = cdz_grammar_states_next(w->s, state, ' ');
     const uint32_t its = cdz_grammar_states_next(w->s, other, ' ');
     const cdz_net_classes here = find_differing(w->s, state, other);
@@ -408,10 +517,20 @@ static bool take_letters(mask_work *w, uint32_t state)
     return true;
 }
 
+/* Solid characters, and not all plain ones, lead a state back to itself: others are walked from what comes behind the first of those. */
+static bool take_solids(mask_work *w, uint32_t state)
+{
+    uint32_t to;
+    if (!cdz_grammar_states_way(w->s, state, CDZ_WAY_SOLID, &to) || to != state) return false;
+    take_mask(w, CDZ_PART_SOLID, CHARS);
+    walk(w, &w->v->solids, state, false);
+    return true;
+}
+
 static void take_some(mask_work *w, uint32_t state)
 {
     memset(w->bits, 0, w->v->n_words * sizeof *w->bits);
-    if (!take_letters(w, state)) {
+    if (!take_letters(w, state) && !take_solids(w, state)) {
         take_kinds(w, state, CDZ_PART_SOLID);
         walk(w, &w->v->tries[CDZ_PART_PLAIN], state, true);
         walk(w, &w->v->tries[CDZ_PART_REST], state, false);
@@ -420,32 +539,7 @@ static void take_some(mask_work *w, uint32_t state)
     take_blank(w, state);
 }
 
-/* --- masks that are kept ----------------------------------------------------------------------------------- */
-
-/* A place for the mask of each state up to one. */
-static bool of_room(cdz_grammar_masks *m, uint32_t state)
-{
-    const uint32_t had = m->of_cap;
-    if (!cdz_grow(&m->of, &m->of_cap, (size_t)state + 1, sizeof *m->of)) return false;
-    memset(m->of + had, 0, (m->of_cap - had) * sizeof *m->of);
-    return true;
-}
-
-/* Room for one more mask. Masks are forgotten all at once when they take too much. */
-static bool mask_room(cdz_grammar_masks *m)
-{
-    const size_t bytes = (size_t)m->vocab->n_words * sizeof **m->slabs;
-    if (((size_t)m->n + 1) * bytes > CDZ_GRAMMAR_MASK_BYTES && m->n) {
-        memset(m->of, 0, m->of_cap * sizeof *m->of);
-        m->n = 0;
-    }
-    if (m->n < m->n_slabs * MASKS_PER_SLAB) return true;
-    if (!cdz_grow(&m->slabs, &m->slabs_cap, (size_t)m->n_slabs + 1, sizeof *m->slabs)) return false;
-    uint64_t *slab = malloc(MASKS_PER_SLAB * bytes + 8);
-    if (!slab) return false;
-    m->slabs[m->n_slabs++] = slab;
-    return true;
-}
+/* --- a mask ------------------------------------------------------------------------------------------------ */
 
 static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
 {
@@ -456,7 +550,9 @@ static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
     g->masks->vocab = v;
     g->masks->path = malloc(((size_t)v->depth + 2) * sizeof *g->masks->path);
     g->masks->scratch = malloc(((size_t)v->n_words + 1) * sizeof *g->masks->scratch);
-    if (g->masks->path && g->masks->scratch) return g->masks;
+    if (g->net.counts) g->masks->by_shape = calloc(N_SHAPES, sizeof *g->masks->by_shape);
+    if (g->masks->path && g->masks->scratch && (g->masks->by_shape || !g->net.counts))
+        return g->masks;
     cdz_grammar_masks_free(g->masks);
     g->masks = NULL;
     return NULL;
@@ -466,7 +562,7 @@ static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
 static uint32_t compute(cdz_grammar *g, cdz_grammar_masks *m, uint32_t state)
 {
     const cdz_grammar_vocab *v = m->vocab;
-    mask_work w = {&g->states, v, m->path, m->scratch, 0};
+    mask_work w = {&g->states, v, m, m->path, m->scratch, 0};
     if (!state) {
         memset(w.bits, 0, v->n_words * sizeof *w.bits);
         return 0;
@@ -482,17 +578,28 @@ cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint3
                                const uint64_t **mask, cdz_error *err)
 {
     cdz_grammar_masks *m = masks_for(g, v);
-    if (!m || !of_room(m, state))
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a mask of %u tokens", v->n_ids);
-    if (m->slabs && m->of[state]) {
-        *mask = mask_at(m, m->of[state] - 1);
-        return CDZ_OK;
-    }
+    if (!m) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a mask of %u tokens", v->n_ids);
+    *mask = kept(m, &g->states, state);
+    if (*mask) return CDZ_OK;
     *mask = m->scratch;
+    g->states.met = CDZ_NET_SLACK_ALL;
     const uint32_t work = compute(g, m, state);
     CDZ_TRY(cdz_grammar_trouble(g, err));
-    if (work < WORTH_KEEPING || !mask_room(m)) return CDZ_OK; /* it is made again next time */
-    memcpy(mask_at(m, m->n), m->scratch, v->n_words * sizeof *m->scratch);
-    m->of[state] = ++m->n;
+    if (work >= WORTH_KEEPING) keep(m, &g->states, state, g->states.met);
     return CDZ_OK;
+}
+
+void cdz_grammar_prepare(cdz_grammar *g, const cdz_grammar_vocab *v)
+{
+    cdz_grammar_masks *m = masks_for(g, v);
+    const uint32_t most = WORTH_PREPARING * g->net.n_edges, n_states = g->states.n_configs;
+    uint32_t work = 0;
+    for (uint32_t state = 1; m && state < n_states && state <= PREPARED && work < most; state++) {
+        if (kept(m, &g->states, state)) continue;
+        g->states.met = CDZ_NET_SLACK_ALL;
+        const uint32_t own = compute(g, m, state);
+        if (!cdz_grammar_states_forget_limit(&g->states)) return;
+        if (own >= WORTH_KEEPING) keep(m, &g->states, state, g->states.met);
+        work += own;
+    }
 }

@@ -117,12 +117,20 @@ static uint32_t find_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way
 bool cdz_grammar_states_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way, uint32_t *to)
 {
     uint32_t known = s->configs[config].ways[way];
-    if (!known) s->configs[config].ways[way] = known = find_way(s, config, way);
+    if (!known) {
+        const cdz_net_slack before = s->met;
+        s->met = CDZ_NET_SLACK_ALL;
+        s->configs[config].ways[way] = known = find_way(s, config, way);
+        cdz_net_slack_join(&s->configs[config].way_slack, &s->met);
+        s->met = before;
+    }
+    cdz_net_slack_join(&s->met, &s->configs[config].way_slack);
     *to = known - 2;
     return known > 1;
 }
 
-uint32_t cdz_grammar_states_rounds(cdz_grammar_states *s, uint32_t before, uint32_t config)
+uint32_t cdz_grammar_states_rounds(cdz_grammar_states *s, uint32_t before, uint32_t config,
+                                   uint32_t enough)
 {
     if (before == config) return UINT32_MAX;
     const cdz_net_config *a = &s->configs[before], *b = &s->configs[config];
@@ -133,6 +141,12 @@ uint32_t cdz_grammar_states_rounds(cdz_grammar_states *s, uint32_t before, uint3
     const cdz_net_edge *e = &s->net->edges[first];
     if (s->net->first[y.node + 1] != first + 1 || e->kind != CDZ_NET_COUNT_ADD) return 0;
     const cdz_net_rule *rule = &s->net->rules[e->arg];
-    if (y.count < rule->min) return 0; /* what follows the loop might take the same characters */
-    return rule->max == UINT32_MAX ? UINT32_MAX : rule->max - y.count - 1;
+    const bool may_leave =
+        y.count >= rule->min; /* else what follows might take the same characters */
+    const uint32_t more = rule->max == UINT32_MAX ? UINT32_MAX : rule->max - y.count - 1;
+    cdz_net_slack slack = {1, 0};
+    if (may_leave && more >= enough)
+        slack = (cdz_net_slack){more - enough + 1, y.count - rule->min};
+    cdz_net_slack_join(&s->met, &slack);
+    return may_leave ? more : 0;
 }

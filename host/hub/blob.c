@@ -374,8 +374,7 @@ cdz_status cdz_hub_blob_fetch(cdz_http *http, const cdz_hub_blob *blob, const cd
     if (!is_here(blob)) { /* who held the lock before may have brought it */
         char *part = part_of(blob);
         f.part = part;
-        st = part ? fetch_held(&f, http, err)
-                  : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", blob->file->path);
+        st = part ? fetch_held(&f, http, err) : cdz_err_memory_in(err, blob->file->path);
         free(part);
     }
     (void)fclose(lock);

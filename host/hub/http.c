@@ -297,7 +297,7 @@ static cdz_status perform(cdz_http *http, transfer *t, const char *url, cdz_erro
     t->head = (cdz_http_head){0};
     if (!put_lines(http, t->ask, url, &lines)) {
         curl_slist_free_all(lines);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a request");
+        return cdz_err_memory(err, "a request");
     }
     set_up(http, url, lines, &r);
     cdz_status st = judge(t, curl_easy_perform(http->curl), url, err);
@@ -323,14 +323,14 @@ static cdz_status next_url(const cdz_http *http, const char *url, char **next, c
     }
     origin_free(&o);
     *next = strdup(to);
-    return *next ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for a request");
+    return *next ? CDZ_OK : cdz_err_memory(err, "a request");
 }
 
 cdz_status cdz_http_get(cdz_http *http, const cdz_http_ask *ask, cdz_http_head *out, cdz_error *err)
 {
     transfer t = {.ask = ask};
     char *url = joined(http->endpoint, ask->path), *next = NULL;
-    cdz_status st = url ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for a request");
+    cdz_status st = url ? CDZ_OK : cdz_err_memory(err, "a request");
     for (int hops = 0; st == CDZ_OK; hops++) {
         st = perform(http, &t, url, err);
         if (st == CDZ_OK) st = next_url(http, url, &next, err);

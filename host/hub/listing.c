@@ -53,7 +53,7 @@ cdz_status cdz_hub_repo_read(const char *text, size_t len, const char *name, cdz
                        name);
     memcpy(out->commit, sha->string, sizeof out->commit);
     out->files = cdz_arena_array(arena, files->len + 1, sizeof *out->files);
-    if (!out->files) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    if (!out->files) return cdz_err_memory_in(err, name);
     for (uint32_t i = 0; i < files->len; i++)
         out->n += read_file(&files->items[i], &out->files[out->n]);
     return CDZ_OK;

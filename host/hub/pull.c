@@ -35,11 +35,6 @@ typedef struct pull {
     const cdz_hub_file *gguf, *index;
 } pull;
 
-static cdz_status no_memory(const pull *p, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", p->wish->id.name);
-}
-
 /* --- what there is ----------------------------------------------------------------------------------------- */
 
 /* As it stands in an address; the slashes of a file's path are its folders, those of a revision a part of its name. */
@@ -99,7 +94,7 @@ static cdz_status ask_listing(pull *p, listing *l, cdz_error *err)
             : NULL;
     const cdz_http_ask ask = {
         .path = path, .head = begin_listing, .bytes = add_listing, .stop = stop_listing, .user = l};
-    if (!path) return no_memory(p, err);
+    if (!path) return cdz_err_memory_in(err, p->wish->id.name);
     for (unsigned tries = 0;;) {
         cdz_http_head head = {0};
         const cdz_status st = cdz_http_get(p->http, &ask, &head, err);
@@ -121,7 +116,7 @@ static cdz_status list(pull *p, cdz_error *err)
     if (st == CDZ_OK) {
         const char *kept = cdz_arena_strndup(&p->arena, l.text.data ? l.text.data : "", l.text.len);
         st = kept ? cdz_hub_repo_read(kept, l.text.len, p->wish->id.name, &p->arena, &p->repo, err)
-                  : no_memory(p, err);
+                  : cdz_err_memory_in(err, p->wish->id.name);
     }
     cdz_buf_free(&l.text);
     return st;
@@ -132,7 +127,7 @@ static cdz_status list(pull *p, cdz_error *err)
 static cdz_status make_folder(pull *p, const char *path, cdz_error *err)
 {
     char *copy = path ? cdz_arena_strdup(&p->arena, path) : NULL;
-    if (!copy) return no_memory(p, err);
+    if (!copy) return cdz_err_memory_in(err, p->wish->id.name);
     if (cdz_write_folders(copy, 0777)) return CDZ_OK;
     return cdz_err(err, CDZ_E_IO, "%s: %s", path, strerror(errno));
 }
@@ -156,7 +151,7 @@ static cdz_status blob_of(pull *p, const cdz_hub_file *file, cdz_hub_blob *out, 
                                     p->repo.commit, name);
     out->path = cdz_arena_printf(&p->arena, "%s/blobs/%s", p->folder, file->hash);
     out->lock = cdz_arena_printf(&p->arena, "%s/%s.lock", p->locks, file->hash);
-    return out->url && out->path && out->lock ? CDZ_OK : no_memory(p, err);
+    return out->url && out->path && out->lock ? CDZ_OK : cdz_err_memory_in(err, p->wish->id.name);
 }
 
 /* A link to the blob at snapshots/COMMIT/FILE. Where there are no links, the file itself, as huggingface_hub does. */
@@ -166,7 +161,7 @@ static cdz_status link_file(pull *p, const cdz_hub_file *file, const char *blob,
     char there[CDZ_HUB_PATH];
     const char *path =
         cdz_arena_printf(&p->arena, "%s/snapshots/%s/%s", p->folder, p->repo.commit, file->path);
-    if (!path) return no_memory(p, err);
+    if (!path) return cdz_err_memory_in(err, p->wish->id.name);
     CDZ_TRY(make_folder(p, cdz_arena_strndup(&p->arena, path, (size_t)(strrchr(path, '/') - path)),
                         err));
     for (const char *c = file->path; *c; c++)
@@ -174,7 +169,7 @@ static cdz_status link_file(pull *p, const cdz_hub_file *file, const char *blob,
     cdz_buf_printf(&target, "../../blobs/%s", file->hash);
     const ssize_t n = target.failed ? 0 : readlink(path, there, sizeof there - 1);
     const bool same = n == (ssize_t)target.len && memcmp(there, target.data, target.len) == 0;
-    cdz_status st = target.failed ? no_memory(p, err) : CDZ_OK;
+    cdz_status st = target.failed ? cdz_err_memory_in(err, p->wish->id.name) : CDZ_OK;
     if (st == CDZ_OK && !same) {
         (void)unlink(path);
         const bool made = symlink(target.data, path) == 0 || errno == EEXIST;
@@ -235,7 +230,8 @@ static cdz_status choose(pull *p, cdz_error *err)
     const char *path = cdz_arena_printf(&p->arena, "%s/snapshots/%s/%s", p->folder, p->repo.commit,
                                         p->index->path);
     CDZ_TRY(fetch(p, p->index, err));
-    return path ? cdz_hub_choose_shards(&p->repo, path, &p->arena, err) : no_memory(p, err);
+    return path ? cdz_hub_choose_shards(&p->repo, path, &p->arena, err)
+                : cdz_err_memory_in(err, p->wish->id.name);
 }
 
 static cdz_status fetch_all(pull *p, cdz_error *err)
@@ -273,7 +269,7 @@ static cdz_status work(pull *p, char *path, size_t bytes, cdz_error *err)
     CDZ_TRY(write_ref(p, err));
     const int n = snprintf(path, bytes, "%s/snapshots/%s%s%s", p->folder, p->repo.commit,
                            p->gguf ? "/" : "", p->gguf ? p->gguf->path : "");
-    return n > 0 && (size_t)n < bytes ? CDZ_OK : no_memory(p, err);
+    return n > 0 && (size_t)n < bytes ? CDZ_OK : cdz_err_memory_in(err, p->wish->id.name);
 }
 
 cdz_status cdz_hub_pull(const cdz_hub_wish *wish, const cdz_hub_watch *watch, char *path,

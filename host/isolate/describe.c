@@ -152,11 +152,10 @@ cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_wire_in *hello, cdz_er
                        isolate->path);
     isolate->proxies = cdz_arena_array(&isolate->arena, n, sizeof *isolate->proxies);
     isolate->plugins = cdz_arena_array(&isolate->arena, n, sizeof *isolate->plugins);
-    if (!isolate->proxies || !isolate->plugins)
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", isolate->path);
+    if (!isolate->proxies || !isolate->plugins) return cdz_err_memory_in(err, isolate->path);
     for (; isolate->n < n; isolate->n++) {
         cdz_proxy *proxy = cdz_arena_alloc(&isolate->arena, sizeof *proxy);
-        if (!proxy) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", isolate->path);
+        if (!proxy) return cdz_err_memory_in(err, isolate->path);
         proxy->of = isolate;
         if (!take_plugin(hello, &isolate->arena, proxy))
             return cdz_err(err, CDZ_E_PLUGIN, "%s: its process describes plugin %u wrongly",

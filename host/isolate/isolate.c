@@ -21,11 +21,6 @@ enum { OPEN_SECONDS = 10 };
 /* Seconds that a new request waits after the second crash in a row, doubled with each. */
 static const double first_pause = 0.1, longest_pause = 30;
 
-static cdz_status no_memory(const cdz_isolate *isolate, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", isolate->path);
-}
-
 /* --- what the process says ----------------------------------------------------------------------------------- */
 
 bool cdz_isolate_read(cdz_isolate *isolate, cdz_wire_in *out)
@@ -139,7 +134,7 @@ static cdz_status remember(cdz_isolate *isolate, cdz_wire_in *hello, cdz_error *
                        isolate->path);
     }
     isolate->hello = malloc(hello->len);
-    if (!isolate->hello) return no_memory(isolate, err);
+    if (!isolate->hello) return cdz_err_memory_in(err, isolate->path);
     memcpy(isolate->hello, hello->at, hello->len);
     isolate->hello_bytes = hello->len;
     return cdz_isolate_describe(isolate, hello, err);
@@ -186,7 +181,7 @@ static cdz_status make(const char *path, const char *worker, cdz_isolate **out, 
 {
     pthread_mutexattr_t checked;
     cdz_isolate *isolate = calloc(1, sizeof *isolate);
-    if (!isolate) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!isolate) return cdz_err_memory_in(err, path);
     /* A call out of the middle of a call of the same file is told, not waited for. */
     pthread_mutexattr_init(&checked);
     pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK);
@@ -196,8 +191,7 @@ static cdz_status make(const char *path, const char *worker, cdz_isolate **out, 
     isolate->path = strdup(path);
     isolate->worker = strdup(worker);
     *out = isolate;
-    return isolate->path && isolate->worker ? CDZ_OK
-                                            : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    return isolate->path && isolate->worker ? CDZ_OK : cdz_err_memory_in(err, path);
 }
 
 cdz_status cdz_isolate_open(const char *path, const char *bytes, size_t len, const char *worker,

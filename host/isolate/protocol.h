@@ -120,7 +120,8 @@ enum {
     CDZ_HAS_STATE_API = 1 << 5,
     CDZ_HAS_PHASES = 1 << 6,
     CDZ_HAS_STEER = 1 << 7,
+    CDZ_HAS_ENDED = 1 << 8,
 };
-#define CDZ_HAS_ALL 255u
+#define CDZ_HAS_ALL 511u
 
 #endif

@@ -36,6 +36,7 @@ static cdz_status refuse_extensions(const cdz_step *step, uint32_t has)
         {CDZ_HAS_STATE_API, "keeps row state that is more than bytes (cadenza.state/1)"},
         {CDZ_HAS_STEER, "edits hidden states (cadenza.steer/1)"},
         {CDZ_HAS_PHASES, "tells the host the phase of a row (cadenza.phase/1)"},
+        {CDZ_HAS_ENDED, "is shown rows that have ended (cadenza.ended/1)"},
     };
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
         if (has & missing[i].bit)

@@ -7,11 +7,6 @@
 
 enum { MOST_STREAMS = 16, MOST_WIDTH = 1 << 24 };
 
-static cdz_status no_memory(const cdz_keys *k)
-{
-    return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
-}
-
 /* Deviations from the mean below which a share of a normal distribution lies. */
 static float deviations(double share)
 {
@@ -34,7 +29,7 @@ static cdz_status read_cuts(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
     const cdz_json *given = cdz_key(k, key);
     const bool list = cdz_json_is(given, CDZ_JSON_ARRAY);
     float *cut = cdz_arena_array(arena, a->n_layers, sizeof *cut);
-    if (!cut) return no_memory(k);
+    if (!cut) return cdz_err_memory_in(k->err, k->path);
     if (list && given->len != a->n_layers)
         return cdz_err(k->err, CDZ_E_INPUT, "%s: %s has %u numbers, expected num_hidden_layers (%u)",
                        k->path, key, (unsigned)given->len, (unsigned)a->n_layers);
@@ -59,7 +54,7 @@ static cdz_status read_shared_keys(const cdz_keys *k, cdz_arena *arena, cdz_arch
     if (shared == 0 || shared >= a->n_layers) return CDZ_OK;
     const uint32_t own = a->n_layers - shared;
     uint32_t *place = cdz_arena_array(arena, a->n_layers, sizeof *place);
-    if (!place) return no_memory(k);
+    if (!place) return cdz_err_memory_in(k->err, k->path);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         uint32_t from = i < own ? i + 1 : own;
         while (i >= own && from > 0 && !a->window[from - 1] != !a->window[i]) from--;

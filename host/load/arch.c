@@ -186,11 +186,6 @@ static cdz_status read_sizes(const cdz_keys *k, cdz_arch *a)
 
 /* --- layers without rotation --------------------------------------------------------------- */
 
-static cdz_status no_memory(const cdz_keys *k)
-{
-    return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
-}
-
 /* no_rope_layers has 1 where a layer does rotate; without it each nth layer does not. */
 static cdz_status read_no_rope(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 {
@@ -198,7 +193,7 @@ static cdz_status read_no_rope(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
     uint32_t interval;
     if (!a->family->no_rope_layers) return CDZ_OK;
     bool *none = cdz_arena_array(arena, a->n_layers, sizeof *none);
-    if (!none) return no_memory(k);
+    if (!none) return cdz_err_memory_in(k->err, k->path);
     a->no_rope = none;
     CDZ_TRY(cdz_key_size(k, "no_rope_layer_interval", &usual, MAX_LAYERS, &interval));
     const cdz_json *list = cdz_key(k, "no_rope_layers");
@@ -284,7 +279,7 @@ static cdz_status read_windows(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 {
     const cdz_window_rule rule = a->family->window;
     uint32_t *window = cdz_arena_array(arena, a->n_layers, sizeof *window), size = 0;
-    if (!window) return no_memory(k);
+    if (!window) return cdz_err_memory_in(k->err, k->path);
     a->window = window;
     if (rule == CDZ_WINDOW_NEVER) return CDZ_OK;
 
@@ -317,7 +312,7 @@ static cdz_status read_rope_rule(const cdz_keys *k, cdz_arena *arena, cdz_arch *
     const bool none = cdz_key_is_null(k, "sliding_window");
     if (rule == CDZ_ROPE_EVERYWHERE || (rule == CDZ_ROPE_IN_WINDOWS_IF_ANY && none)) return CDZ_OK;
     bool *no_rope = cdz_arena_array(arena, a->n_layers, sizeof *no_rope);
-    if (!no_rope) return no_memory(k);
+    if (!no_rope) return cdz_err_memory_in(k->err, k->path);
     for (uint32_t i = 0; i < a->n_layers; i++) no_rope[i] = a->window[i] == 0;
     a->no_rope = no_rope;
     return CDZ_OK;
@@ -463,7 +458,8 @@ static cdz_status refuse_modes(const cdz_keys *k, const cdz_family *f)
         bool on;
         if (strcmp(modes[i], "qk_layernorm") == 0 && f->qk_norm != CDZ_QK_NONE)
             continue; /* read_qk_norm, or `only` */
-        if (strcmp(modes[i], "use_qk_norm") == 0 && (f->qk_norm_key || f->qk_norm_bare)) continue;
+        const bool norms = f->qk_norm_key || f->qk_norm_bare || f->qk_norm != CDZ_QK_NONE;
+        if (strcmp(modes[i], "use_qk_norm") == 0 && norms) continue;
         CDZ_TRY(cdz_key_bool(k, modes[i], false, &on));
         if (on)
             return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s is not supported", k->path, modes[i]);
@@ -561,7 +557,7 @@ static cdz_status read_stack(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 static cdz_status read_encoder(const cdz_keys *k, cdz_arena *arena, cdz_arch *decoder)
 {
     cdz_arch *encoder = cdz_arena_alloc(arena, sizeof *encoder);
-    if (!encoder) return no_memory(k);
+    if (!encoder) return cdz_err_memory_in(k->err, k->path);
     *encoder = *decoder;
     encoder->keys = decoder->family->encoder_keys;
     CDZ_TRY(cdz_pair_names(k, decoder, encoder));
@@ -697,7 +693,9 @@ bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name)
                                           ".mlp.act_fn.eps",
                                           ".embed_positions.weights",
                                           ".activation_scale",
+                                          "_activation_scale",
                                           ".input_scale",
+                                          ".input_scale_ub",
                                           ".k_scale",
                                           ".v_scale"};
     if (is_alias(arch, name)) return true;

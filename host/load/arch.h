@@ -202,7 +202,8 @@ typedef struct cdz_recurrent {
     uint32_t rows, columns; /* of a head's state: of keys, of values */
     bool conv_bias, in_bias, out_bias;
     bool groups_alternate; /* head h is of group h % groups */
-    float low, high;       /* of a step */
+    const bool *plain; /* (n_layers) those whose feed-forward has no experts by its kind; NULL: none */
+    float low, high; /* of a step */
     cdz_gated_norm norm;
     float in_scale, out_scale, part_scale[CDZ_SSD_PARTS];
 } cdz_recurrent;
@@ -319,6 +320,7 @@ bool cdz_arch_mixes(const cdz_arch *arch, uint32_t layer, cdz_mixer mixer); /* a
 bool cdz_arch_attends(const cdz_arch *arch); /* some layer has attention */
 bool cdz_arch_feeds(const cdz_arch *arch, uint32_t layer);
 uint32_t cdz_arch_kv_layers(const cdz_arch *arch); /* layers that keep keys and values */
+uint32_t cdz_arch_kv_place(const cdz_arch *arch, uint32_t layer); /* a layer's number among those */
 /* Channels of the recurrent mixer's convolution, and its numbers of what it gives before its last product. */
 size_t cdz_recurrent_channels(const cdz_arch *arch);
 size_t cdz_recurrent_width(const cdz_arch *arch);

@@ -83,7 +83,7 @@ cdz_status cdz_arch_make_slopes(const cdz_keys *k, cdz_arena *arena, cdz_arch *a
 {
     float *slopes = cdz_arena_array(arena, a->n_heads, sizeof *slopes);
     uint32_t n = 1;
-    if (!slopes) return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
+    if (!slopes) return cdz_err_memory_in(k->err, k->path);
     while (n <= a->n_heads / 2) n *= 2;
     const double base = (float)exp2(-8.0 / n), root = (float)exp2(-4.0 / n);
     for (uint32_t h = 0; h < a->n_heads; h++)

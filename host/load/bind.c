@@ -25,11 +25,6 @@ typedef struct binder {
     cdz_error *err;
 } binder;
 
-static cdz_status no_memory(const char *folder, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
-}
-
 /* --- copies -------------------------------------------------------------------------------- */
 
 bool cdz_tensor_dtype(const cdz_tensor *t, cdz_dtype *out)
@@ -50,7 +45,7 @@ static cdz_status align_data(binder *b, const cdz_tensor *t, size_t element, con
     *data = t->data;
     if ((uintptr_t)t->data % element == 0) return CDZ_OK;
     void *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, (size_t)t->n_bytes, 64);
-    if (!copy) return no_memory(file->path, b->err);
+    if (!copy) return cdz_err_memory_in(b->err, file->path);
     uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data);
     CDZ_TRY(cdz_file_read_at(file, offset, copy, (size_t)t->n_bytes, b->err));
     *data = copy;
@@ -115,7 +110,7 @@ static cdz_status lay_out(binder *b, const cdz_tensor *t, layout how, cdz_weight
     const size_t n_bytes = (size_t)t->n_bytes;
     char *as_stored = malloc(n_bytes ? n_bytes : 1);
     char *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, n_bytes, 64);
-    cdz_status st = as_stored && copy ? CDZ_OK : no_memory(file->path, b->err);
+    cdz_status st = as_stored && copy ? CDZ_OK : cdz_err_memory_in(b->err, file->path);
     const uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data);
     if (st == CDZ_OK) st = cdz_file_read_at(file, offset, as_stored, n_bytes, b->err);
     if (st == CDZ_OK && how == TRANSPOSED)
@@ -151,14 +146,19 @@ static const cdz_tensor *find(const binder *b, const char *name)
     return cdz_tensors_find(&b->w->tensors, name + length);
 }
 
+static cdz_fp8 fp8_of(const binder *b)
+{
+    return (cdz_fp8){.tensors = &b->w->tensors,
+                     .used = b->used,
+                     .arena = &b->w->tensors.arena,
+                     .block_rows = b->arch->fp8_block.rows,
+                     .block_columns = b->arch->fp8_block.columns,
+                     .err = b->err};
+}
+
 static cdz_status read_fp8(binder *b, const cdz_tensor *t, size_t n, size_t k, cdz_weight *out)
 {
-    const cdz_fp8 fp8 = {.tensors = &b->w->tensors,
-                         .used = b->used,
-                         .arena = &b->w->tensors.arena,
-                         .block_rows = b->arch->fp8_block.rows,
-                         .block_columns = b->arch->fp8_block.columns,
-                         .err = b->err};
+    const cdz_fp8 fp8 = fp8_of(b);
     if (t->n_dims != 2 || t->shape[0] != n || t->shape[1] != k) return wrong_shape(b, t, n, k);
     return cdz_fp8_read(&fp8, t, n, k, out);
 }
@@ -175,7 +175,7 @@ static cdz_status bind_packed(binder *b, const cdz_tensor *t, size_t n, size_t k
     b->w->facts.n_copied++;
     if (how != HEAD_BY_HEAD) return CDZ_OK;
     char *parted = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
-    if (!parted) return no_memory(b->source, b->err);
+    if (!parted) return cdz_err_memory_in(b->err, b->source);
     part_heads(b->arch, parted, out->data, bytes);
     out->data = parted;
     return CDZ_OK;
@@ -234,7 +234,7 @@ static const char *name_of(const binder *b, place at, const char *suffix, char *
 static cdz_status make_vector(binder *b, size_t n, float value, cdz_weight *out)
 {
     float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * sizeof *made, 64);
-    if (!made) return no_memory(b->w->folder, b->err);
+    if (!made) return cdz_err_memory_in(b->err, b->w->folder);
     for (size_t i = 0; i < n; i++) made[i] = value;
     *out = (cdz_weight){made, CDZ_F32, 1, n, CDZ_WEIGHT_ROWS};
     return CDZ_OK;
@@ -244,7 +244,7 @@ static cdz_status make_vector(binder *b, size_t n, float value, cdz_weight *out)
 static cdz_status offset_weight(binder *b, cdz_weight *w)
 {
     float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, w->k * sizeof *made, 64);
-    if (!made) return no_memory(b->w->folder, b->err);
+    if (!made) return cdz_err_memory_in(b->err, b->w->folder);
     cdz_widen(w->dtype, made, w->data, w->k);
     for (size_t i = 0; i < w->k; i++) made[i] += b->arch->norm_offset;
     *w = (cdz_weight){made, CDZ_F32, 1, w->k, CDZ_WEIGHT_ROWS};
@@ -310,7 +310,7 @@ static cdz_status bind_floats(binder *b, place at, const char *suffix, size_t ro
                        "%s: tensor %s is of %s; supported are F32, F16, BF16", b->source, name,
                        cdz_dtype_name(w.dtype));
     float *wide = cdz_arena_array(&b->w->arena, rows * n, sizeof *wide);
-    if (!wide) return no_memory(b->w->folder, b->err);
+    if (!wide) return cdz_err_memory_in(b->err, b->w->folder);
     cdz_widen(w.dtype, wide, w.data, rows * n);
     *out = wide;
     return CDZ_OK;
@@ -339,7 +339,7 @@ static cdz_status turn_map(binder *b, const cdz_weight *from, cdz_weight *out)
     float *wide = plain ? NULL : malloc(bytes ? bytes : 1);
     if (!turned || (!plain && !wide)) {
         free(wide);
-        return no_memory(b->w->folder, b->err);
+        return cdz_err_memory_in(b->err, b->w->folder);
     }
     for (size_t j = 0; j < n && wide; j++)
         cdz_widen(from->dtype, wide + j * k,
@@ -425,7 +425,7 @@ static cdz_status bind_latent(binder *b, uint32_t i, cdz_layer_weights *out)
     const size_t H = a->n_heads, hidden = a->hidden;
     cdz_latent_weights *l = cdz_arena_array(&b->w->arena, 1, sizeof *l);
     cdz_linear *heads = cdz_arena_array(&b->w->arena, 4 * H, sizeof *heads);
-    if (!l || !heads) return no_memory(b->w->folder, b->err);
+    if (!l || !heads) return cdz_err_memory_in(b->err, b->w->folder);
     *l = (cdz_latent_weights){
         .q_plain = heads, .q_rotated = heads + H, .k_up = heads + 2 * H, .v_up = heads + 3 * H};
     out->latent = l;
@@ -448,7 +448,7 @@ static cdz_status part_groups(binder *b, cdz_linear *l, size_t groups, const siz
     const size_t row = cdz_row_bytes(l->w.dtype, l->w.k);
     size_t bytes[MOST];
     char *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, l->w.n * row, 64);
-    if (!copy) return no_memory(b->source, b->err);
+    if (!copy) return cdz_err_memory_in(b->err, b->source);
     for (size_t p = 0; p < n_parts && p < MOST; p++) bytes[p] = rows[p] * row;
     gather_parts(copy, l->w.data, groups, bytes, n_parts < MOST ? n_parts : MOST);
     l->w.data = copy;
@@ -498,7 +498,7 @@ static cdz_status bind_head_norms(binder *b, cdz_arch_part part, uint32_t i, uin
         return CDZ_OK;
     }
     float *all = cdz_arena_alloc_aligned(&b->w->tensors.arena, width * sizeof *all, 64);
-    if (!all) return no_memory(b->w->folder, b->err);
+    if (!all) return cdz_err_memory_in(b->err, b->w->folder);
     for (uint32_t h = 0; h < heads; h++) {
         cdz_weight one;
         CDZ_TRY(bind_name(b, name_of(b, (place){part, i, h}, ".weight", name), d, 0, &one));
@@ -715,7 +715,7 @@ static cdz_status turn_expert(binder *b, const cdz_tensor *t, size_t from, bool 
     char *turned = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
     const uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data) + from;
     const bool room = as_stored && turned && (alternating || !paired);
-    cdz_status st = room ? CDZ_OK : no_memory(file->path, b->err);
+    cdz_status st = room ? CDZ_OK : cdz_err_memory_in(b->err, file->path);
     if (st == CDZ_OK) st = cdz_file_read_at(file, offset, as_stored, bytes, b->err);
     if (st == CDZ_OK)
         transpose(paired ? alternating : turned, as_stored, w->n, w->k, cdz_dtype_bytes(w->dtype));
@@ -765,6 +765,18 @@ static cdz_status bind_mxfp4(binder *b, const char *stem, bool paired, size_t n,
     return CDZ_OK;
 }
 
+/* Experts of float8 in one tensor. */
+static cdz_status bind_fp8_stack(binder *b, const cdz_tensor *t, size_t n, size_t k, cdz_weight *out)
+{
+    const cdz_fp8 fp8 = fp8_of(b);
+    const size_t parts = b->arch->n_experts;
+    CDZ_TRY(cdz_fp8_read_stack(&fp8, t, parts, n, k, out));
+    b->w->facts.n_copied++;
+    b->w->facts.n_parameters += (uint64_t)parts * n * k;
+    b->w->facts.bytes[out->dtype] += parts * n * cdz_row_bytes(out->dtype, k);
+    return CDZ_OK;
+}
+
 /* One tensor (experts, n, k), or (experts, k, n) where the family's are transposed: out[e] is expert e's. */
 static cdz_status bind_stack(binder *b, place at, size_t n, size_t k, cdz_weight *out)
 {
@@ -784,10 +796,11 @@ static cdz_status bind_stack(binder *b, place at, size_t n, size_t k, cdz_weight
             b->err, CDZ_E_INPUT, "%s: tensor %s is %s, config.json makes it [%u, %zu, %zu]",
             b->w->tensors.files[t->file].path, name, cdz_tensor_shape_text(t, shape, sizeof shape),
             (unsigned)a->n_experts, rows, columns);
+    if (cdz_fp8_is(t) && !turned) return bind_fp8_stack(b, t, n, k, out);
     if (!cdz_tensor_dtype(t, &dtype) || dtype >= CDZ_N_PLAIN)
         return cdz_err(b->err, CDZ_E_UNSUPPORTED,
-                       "%s: tensor %s has dtype %s; supported are F32, F16, BF16",
-                       b->w->tensors.files[t->file].path, name, t->dtype);
+                       "%s: tensor %s has dtype %s; supported are F32, F16, BF16%s",
+                       b->w->tensors.files[t->file].path, name, t->dtype, turned ? "" : ", F8_E4M3");
     const size_t each = (size_t)(t->n_bytes / a->n_experts);
     CDZ_TRY(align_data(b, t, cdz_dtype_bytes(dtype), &data));
     for (uint32_t e = 0; e < a->n_experts; e++) {
@@ -818,7 +831,7 @@ static cdz_status bind_stack_biases(binder *b, uint32_t i, cdz_feed_forward *exp
     CDZ_TRY(bind_floats(b, (place){CDZ_PART_EXPERTS_DOWN_BIAS, i, 0}, "", n, hidden, &down));
     float *parted =
         cdz_arena_alloc_aligned(&b->w->tensors.arena, n * 2 * inner * sizeof *parted, 64);
-    if (!parted) return no_memory(b->w->folder, b->err);
+    if (!parted) return cdz_err_memory_in(b->err, b->w->folder);
     for (size_t e = 0; e < n; e++) {
         float *own = parted + e * 2 * inner;
         const char *from = (const char *)(pairs + e * 2 * inner);
@@ -838,7 +851,7 @@ static cdz_status bind_stacks(binder *b, uint32_t i, cdz_layer_weights *out)
     const cdz_arch *a = b->arch;
     const size_t hidden = a->hidden, inner = a->expert_intermediate;
     cdz_weight *all = cdz_arena_array(&b->w->arena, (size_t)a->n_experts * 2, sizeof *all);
-    if (!all) return no_memory(b->w->folder, b->err);
+    if (!all) return cdz_err_memory_in(b->err, b->w->folder);
     CDZ_TRY(bind_stack(b, (place){CDZ_PART_EXPERTS_GATE_UP, i, 0}, 2 * inner, hidden, all));
     CDZ_TRY(bind_stack(b, (place){CDZ_PART_EXPERTS_DOWN, i, 0}, hidden, inner, all + a->n_experts));
     for (uint32_t e = 0; e < a->n_experts; e++) {
@@ -862,6 +875,15 @@ static cdz_status bind_expert_width(binder *b, uint32_t i, cdz_layer_weights *ou
                        &out->latent_out);
 }
 
+/* Families that have experts in both ways have the one that the files have. */
+static bool has_stacks(const binder *b, uint32_t i)
+{
+    char name[NAME_BYTES];
+    if (!cdz_arch_has(b->arch, CDZ_PART_EXPERTS_GATE_UP)) return false;
+    return !cdz_arch_has(b->arch, CDZ_PART_EXPERT_UP) ||
+           find(b, name_of(b, (place){CDZ_PART_EXPERTS_GATE_UP, i, 0}, "", name));
+}
+
 static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
 {
     const cdz_arch *a = b->arch;
@@ -869,13 +891,13 @@ static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
     const size_t wide = a->expert_width ? a->expert_width : hidden;
     const bool bias = a->family->routing && a->family->routing->biased;
     out->experts = cdz_arena_array(&b->w->arena, a->n_experts, sizeof *out->experts);
-    if (!out->experts) return no_memory(b->w->folder, b->err);
+    if (!out->experts) return cdz_err_memory_in(b->err, b->w->folder);
     CDZ_TRY(
         bind_linear(b, (place){CDZ_PART_ROUTER, i, 0}, a->n_experts, hidden, bias, &out->router));
     CDZ_TRY(bind_router_bias(b, i, &out->router_bias));
     CDZ_TRY(bind_shared(b, i, out));
     CDZ_TRY(bind_expert_width(b, i, out));
-    if (cdz_arch_has(a, CDZ_PART_EXPERTS_GATE_UP)) return bind_stacks(b, i, out);
+    if (has_stacks(b, i)) return bind_stacks(b, i, out);
     for (uint32_t e = 0; e < a->n_experts; e++) {
         cdz_feed_forward *f = &out->experts[e];
         if (cdz_arch_has(a, CDZ_PART_EXPERT_GATE))
@@ -897,7 +919,7 @@ static cdz_status scale_gate(binder *b, uint32_t i, cdz_weight *w)
     if (!b->arch->streams.scaled) return CDZ_OK;
     CDZ_TRY(bind_floats(b, (place){CDZ_PART_STREAM_SCALE, i, 0}, "", 1, D, &scale));
     float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * D * sizeof *made, 64);
-    if (!made) return no_memory(b->w->folder, b->err);
+    if (!made) return cdz_err_memory_in(b->err, b->w->folder);
     for (size_t j = 0; j < n; j++) {
         cdz_widen(w->dtype, made + j * D, (const char *)w->data + j * row, D);
         for (size_t k = 0; k < D; k++) made[j * D + k] *= scale[k];
@@ -913,7 +935,7 @@ static cdz_status bind_layer_streams(binder *b, uint32_t i, cdz_layer_weights *o
     const size_t D = a->hidden, n = a->streams.n, p = a->streams.inner, rank = a->streams.rank;
     if (n == 0) return CDZ_OK;
     cdz_stream_weights *s = out->streams = cdz_arena_array(&b->w->arena, 1, sizeof *s);
-    if (!s) return no_memory(b->w->folder, b->err);
+    if (!s) return cdz_err_memory_in(b->err, b->w->folder);
     const struct {
         cdz_arch_part part;
         size_t n, k;
@@ -943,7 +965,7 @@ static cdz_status bind_streams(binder *b)
     if (a->streams.n == 0) return CDZ_OK;
     w->stream_in = cdz_arena_array(&w->arena, a->streams.n, sizeof *w->stream_in);
     w->stream_out = cdz_arena_array(&w->arena, a->streams.n, sizeof *w->stream_out);
-    if (!w->stream_in || !w->stream_out) return no_memory(w->folder, b->err);
+    if (!w->stream_in || !w->stream_out) return cdz_err_memory_in(b->err, w->folder);
     for (uint32_t i = 0; i + 1 < a->streams.n; i++) {
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_STREAM_IN, 0, i}, D, D, false, &w->stream_in[i]));
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_STREAM_OUT, 0, i}, D, D, false, &w->stream_out[i]));
@@ -980,7 +1002,7 @@ static cdz_status bind_taps(binder *b, uint32_t i, const float **out)
     CDZ_TRY(align_data(b, t, cdz_dtype_bytes(dtype), &data));
     float *wide = cdz_arena_array(&b->w->arena, channels * taps, sizeof *wide);
     float *turned = cdz_arena_array(&b->w->arena, channels * taps, sizeof *turned);
-    if (!wide || !turned) return no_memory(b->w->folder, b->err);
+    if (!wide || !turned) return cdz_err_memory_in(b->err, b->w->folder);
     cdz_widen(dtype, wide, data, channels * taps);
     for (size_t c = 0; c < channels; c++)
         for (size_t j = 0; j < taps; j++) turned[j * channels + c] = wide[c * taps + j];
@@ -1068,6 +1090,20 @@ static cdz_status make_key_norms(binder *b, cdz_recurrent_weights *out)
     return make_vector(b, b->arch->recurrent.rows, (float)(1 / sqrt(n)), &out->k_norm);
 }
 
+/* (n); in GGUF (groups, n / groups), whose rows lie one after the other. */
+static cdz_status bind_mix_norm(binder *b, uint32_t i, size_t n, cdz_weight *out)
+{
+    const size_t groups = b->arch->recurrent.groups;
+    char name[NAME_BYTES];
+    name_of(b, (place){CDZ_PART_MIX_NORM, i, 0}, ".weight", name);
+    const cdz_tensor *t = find(b, name);
+    if (!t || t->n_dims != 2) return bind_name(b, name, n, 0, out);
+    CDZ_TRY(bind_name(b, name, groups, n / groups, out));
+    out->n = 1;
+    out->k = n;
+    return CDZ_OK;
+}
+
 static cdz_status bind_recurrent(binder *b, uint32_t i, cdz_recurrent_weights *out)
 {
     const cdz_arch *a = b->arch;
@@ -1075,7 +1111,6 @@ static cdz_status bind_recurrent(binder *b, uint32_t i, cdz_recurrent_weights *o
     const size_t width = cdz_recurrent_width(a);
     const bool delta = r->kind == CDZ_MIX_DELTA;
     float *bias = NULL;
-    char name[NAME_BYTES];
     CDZ_TRY(delta ? bind_delta_in(b, i, out) : bind_mix_in(b, i, out));
     CDZ_TRY(bind_taps(b, i, &out->taps));
     if (r->conv_bias)
@@ -1085,8 +1120,7 @@ static cdz_status bind_recurrent(binder *b, uint32_t i, cdz_recurrent_weights *o
     if (r->kind != CDZ_MIX_CONV) CDZ_TRY(bind_rates(b, i, out));
     if (delta) CDZ_TRY(make_key_norms(b, out));
     if (r->kind != CDZ_MIX_CONV && r->norm != CDZ_GATED_ONLY)
-        CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_MIX_NORM, i, 0}, ".weight", name),
-                          delta ? r->columns : width, 0, &out->norm.w));
+        CDZ_TRY(bind_mix_norm(b, i, delta ? r->columns : width, &out->norm.w));
     return bind_linear(b, (place){CDZ_PART_MIX_OUT, i, 0}, a->hidden, width, r->out_bias, &out->out);
 }
 
@@ -1173,7 +1207,7 @@ static cdz_status make_positions(binder *b, cdz_weight *out)
                        "may have %d MiB",
                        b->w->folder, (unsigned)a->context, MOST_POSITIONS_BYTES >> 20);
     float *table = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * dim * sizeof *table, 64);
-    if (!table) return no_memory(b->w->folder, b->err);
+    if (!table) return cdz_err_memory_in(b->err, b->w->folder);
     for (size_t j = 0; j < dim; j++) {
         const bool sine = j < half;
         const size_t k = sine ? 2 * j : 2 * (j - half) + 1;
@@ -1205,7 +1239,7 @@ static cdz_status gather_relative(binder *b, cdz_weight *out)
     const size_t n = (size_t)a->buckets.n * a->n_heads;
     char name[NAME_BYTES];
     float *all = cdz_arena_alloc_aligned(&b->w->tensors.arena, a->n_layers * n * sizeof *all, 64);
-    if (!all) return no_memory(b->w->folder, b->err);
+    if (!all) return cdz_err_memory_in(b->err, b->w->folder);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         cdz_weight one = {0};
         CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_RELATIVE, i, 0}, ".weight", name),
@@ -1232,7 +1266,7 @@ static cdz_status bind_relative(binder *b, cdz_weight *out)
 static cdz_status bind_layers(binder *b, cdz_layer_weights **out)
 {
     *out = cdz_arena_array(&b->w->arena, b->arch->n_layers, sizeof **out);
-    if (!*out) return no_memory(b->w->folder, b->err);
+    if (!*out) return cdz_err_memory_in(b->err, b->w->folder);
     for (uint32_t i = 0; i < b->arch->n_layers; i++) CDZ_TRY(bind_layer(b, i, &(*out)[i]));
     return CDZ_OK;
 }
@@ -1289,7 +1323,7 @@ cdz_status cdz_weights_bind(cdz_weights *w, const char *source, cdz_error *err)
 {
     binder b = {.w = w, .source = source, .err = err};
     b.used = calloc(w->tensors.n_items + 1, sizeof *b.used);
-    const cdz_status st = b.used ? bind_all(&b) : no_memory(w->folder, err);
+    const cdz_status st = b.used ? bind_all(&b) : cdz_err_memory_in(err, w->folder);
     free(b.used);
     return st;
 }

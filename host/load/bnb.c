@@ -60,7 +60,7 @@ static cdz_status wrong(const cdz_bnb *b, const cdz_tensor *t, const char *expec
 
 static cdz_status no_memory(const cdz_bnb *b, const cdz_tensor *t)
 {
-    return cdz_err(b->err, CDZ_E_NOMEM, "%s: out of memory", b->tensors->files[t->file].path);
+    return cdz_err_memory_in(b->err, b->tensors->files[t->file].path);
 }
 
 /* A copy of a tensor's bytes, allocated. t NULL: `name` is missing. */

@@ -26,7 +26,7 @@ cdz_status cdz_hash_check(const cdz_file *file, const cdz_check_progress *progre
 {
     cdz_sha256_state state;
     char *piece = malloc(PIECE_BYTES);
-    if (!piece) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", file->path);
+    if (!piece) return cdz_err_memory_in(err, file->path);
     cdz_sha256_begin(&state);
     cdz_status st = CDZ_OK;
     for (uint64_t at = 0; st == CDZ_OK && at < file->size; at += PIECE_BYTES) {
@@ -130,7 +130,7 @@ cdz_status cdz_hash_known(const char *path, cdz_arena *arena, cdz_known_hash *ou
     const char *own = cdz_arena_printf(arena, "%s.sha256", path);
     const char *recorded =
         cdz_arena_printf(arena, "%.*s.cache/huggingface/download/%s.metadata", folder, path, name);
-    if (!sums || !own || !recorded) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!sums || !own || !recorded) return cdz_err_memory_in(err, path);
     CDZ_TRY(find_in_sums(sums, name, out, err));
     if (!*out->hex) CDZ_TRY(find_in_sums(own, name, out, err));
     if (!*out->hex) CDZ_TRY(find_in_metadata(recorded, out));

@@ -137,6 +137,7 @@ typedef struct cdz_recurrent_rules {
      * recurrent, or none is. */
     const char *types, *old_types, *letters, *attention_list, *interval;
     const char *word, *attention_word, *feed_word;
+    const char *plain_word; /* a feed-forward without experts, as wide as intermediate_size */
     uint32_t usual_interval;
     bool usually_recurrent;
     cdz_size_key taps, heads, groups, rows, columns;

@@ -80,6 +80,8 @@ static const char *const nemotron_h_names[CDZ_N_PARTS] = {
     [CDZ_PART_K] = "backbone.layers.#.mixer.k_proj",
     [CDZ_PART_V] = "backbone.layers.#.mixer.v_proj",
     [CDZ_PART_O] = "backbone.layers.#.mixer.o_proj",
+    [CDZ_PART_UP] = "backbone.layers.#.mixer.up_proj",
+    [CDZ_PART_DOWN] = "backbone.layers.#.mixer.down_proj",
     [CDZ_PART_ROUTER] = "backbone.layers.#.mixer.gate",
     [CDZ_PART_ROUTER_BIAS] = "backbone.layers.#.mixer.gate.e_score_correction_bias",
     [CDZ_PART_EXPERT_UP] = "backbone.layers.#.mixer.experts.@.up_proj",
@@ -101,8 +103,12 @@ static const char *const nemotron_h_names[CDZ_N_PARTS] = {
     [CDZ_PART_MIX_GATE] = "model.layers.#.linear_attn.in_proj_z",                                  \
     [CDZ_PART_MIX_SHARE] = "model.layers.#.linear_attn.in_proj_b",                                 \
     [CDZ_PART_MIX_DECAY] = "model.layers.#.linear_attn.in_proj_a"
+/* Published files of Qwen3.5 have the experts of a layer in one tensor. */
 #define QWEN_EXPERTS                                                                               \
-    MLP_EXPERTS, SHARED_EXPERT, [CDZ_PART_SHARED_ROUTER] = "model.layers.#.mlp.shared_expert_gate"
+    MLP_EXPERTS,                                                                                   \
+        SHARED_EXPERT, [CDZ_PART_EXPERTS_GATE_UP] = "model.layers.#.mlp.experts.gate_up_proj",     \
+                       [CDZ_PART_EXPERTS_DOWN] = "model.layers.#.mlp.experts.down_proj",           \
+                       [CDZ_PART_SHARED_ROUTER] = "model.layers.#.mlp.shared_expert_gate"
 
 static const char *const qwen3_next_names[CDZ_N_PARTS] = {
     ENDS,
@@ -215,6 +221,7 @@ static const cdz_recurrent_rules nemotron_mamba = {
     .word = "mamba",
     .attention_word = "attention",
     .feed_word = "moe",
+    .plain_word = "mlp",
     .taps = {"conv_kernel", "mamba_d_conv", 4},
     .heads = {"mamba_num_heads", NULL, 128},
     .groups = {"n_groups", "mamba_n_groups", 8},

@@ -12,7 +12,7 @@ cdz_status cdz_weights_fingerprint(const cdz_weights *weights, uint8_t out[CDZ_D
     cdz_digest_add(&sum, config.data, config.len);
     const bool good = !config.failed;
     cdz_buf_free(&config);
-    if (!good) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a model's fingerprint");
+    if (!good) return cdz_err_memory(err, "a model's fingerprint");
     for (uint32_t i = 0; i < weights->tensors.n_files; i++) {
         const cdz_file *file = &weights->tensors.files[i];
         cdz_digest_add(&sum, &file->size, sizeof file->size);

@@ -1,5 +1,6 @@
 /* fp8.c - weights of float8_e4m3fn. X.weight is bytes; X.weight_scale_inv, or X.weight_scale, has what they are multiplied by: one
- * number, one of each row, or one of each block of rows and columns, the last ones being smaller (weight_block_size).
+ * number, one of each row, or one of each block of rows and columns, the last ones being smaller (weight_block_size). Factors may
+ * be powers of two (F8_E8M0). Experts that lie in one tensor have theirs in one as well.
  *
  * Blocks become ours, of 64 of a row with their factor before them. The bytes stay what they are. */
 #include "load/fp8.h"
@@ -26,7 +27,7 @@ static const char *path_of(const cdz_fp8 *f, const cdz_tensor *t)
 
 static cdz_status no_memory(const cdz_fp8 *f, const cdz_tensor *t)
 {
-    return cdz_err(f->err, CDZ_E_NOMEM, "%s: out of memory", path_of(f, t));
+    return cdz_err_memory_in(f->err, path_of(f, t));
 }
 
 static cdz_status read_rows(const cdz_fp8 *f, const cdz_tensor *t, uint64_t from, void *to,
@@ -82,7 +83,7 @@ static cdz_status wrong_factors(const cdz_fp8 *f, const cdz_tensor *t, size_t n,
     char shape[128];
     return cdz_err(
         f->err, CDZ_E_INPUT,
-        "%s: tensor %s is %s of %s, expected F32, F16 or BF16: one number, one for each of "
+        "%s: tensor %s is %s of %s, expected F32, F16, BF16 or F8_E8M0: one number, one for each of "
         "%zu rows, or [%zu, %zu] for blocks of %zux%zu",
         path_of(f, t), t->name, cdz_tensor_shape_text(t, shape, sizeof shape), t->dtype, n,
         blocks_of(n, f->block_rows), blocks_of(k, f->block_columns), f->block_rows,
@@ -100,28 +101,43 @@ static cdz_status check_factors(const cdz_fp8 *f, const cdz_tensor *t, const flo
     return CDZ_OK;
 }
 
-static cdz_status read_factors(const cdz_fp8 *f, const cdz_tensor *w, size_t n, size_t k,
+/* A power of two, by its exponent plus 127; 255 is NaN. */
+static void widen_powers(float *to, const uint8_t *exponents, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = exponents[i] == 255 ? NAN : ldexpf(1.0f, (int)exponents[i] - 127);
+}
+
+static cdz_status must_find_factors(const cdz_fp8 *f, const cdz_tensor *w, const cdz_tensor **out)
+{
+    *out = find_factors(f, w);
+    if (*out) return CDZ_OK;
+    return cdz_err(f->err, CDZ_E_INPUT,
+                   "%s: tensor %s is of F8_E4M3, but neither %s_scale_inv nor %s_scale is there",
+                   path_of(f, w), w->name, w->name, w->name);
+}
+
+/* t: the factors of a weight of n rows of k. */
+static cdz_status read_factors(const cdz_fp8 *f, const cdz_tensor *t, size_t n, size_t k,
                                factors *to)
 {
-    cdz_dtype dtype;
-    const cdz_tensor *t = find_factors(f, w);
-    if (!t)
-        return cdz_err(f->err, CDZ_E_INPUT,
-                       "%s: tensor %s is of F8_E4M3, but neither %s_scale_inv nor %s_scale is there",
-                       path_of(f, w), w->name, w->name, w->name);
-    if (!cdz_tensor_dtype(t, &dtype) || dtype >= CDZ_N_PLAIN || !spread(f, t, n, k, to))
-        return wrong_factors(f, t, n, k);
-    const size_t count = (size_t)t->n_bytes / cdz_dtype_bytes(dtype);
+    cdz_dtype dtype = CDZ_F32;
+    const bool powers = strcmp(t->dtype, "F8_E8M0") == 0;
+    const bool plain = powers || (cdz_tensor_dtype(t, &dtype) && dtype < CDZ_N_PLAIN);
+    if (!plain || !spread(f, t, n, k, to)) return wrong_factors(f, t, n, k);
+    const size_t count = (size_t)t->n_bytes / (powers ? 1 : cdz_dtype_bytes(dtype));
     void *stored = malloc((size_t)t->n_bytes);
     to->all = malloc(count * sizeof *to->all);
     cdz_status st =
         stored && to->all ? read_rows(f, t, 0, stored, (size_t)t->n_bytes) : no_memory(f, t);
     if (st == CDZ_OK) {
-        cdz_widen(dtype, to->all, stored, count);
+        if (powers)
+            widen_powers(to->all, stored, count);
+        else
+            cdz_widen(dtype, to->all, stored, count);
         st = check_factors(f, t, to->all, count);
     }
     free(stored);
-    f->used[t - f->tensors->items] = true;
     return st;
 }
 
@@ -177,10 +193,11 @@ static cdz_status lay_rows(const cdz_fp8 *f, const cdz_tensor *t, const factors 
     return CDZ_OK;
 }
 
-cdz_status cdz_fp8_read(const cdz_fp8 *f, const cdz_tensor *t, size_t n, size_t k, cdz_weight *out)
+static cdz_status read_matrix(const cdz_fp8 *f, const cdz_tensor *t, const cdz_tensor *by, size_t n,
+                              size_t k, cdz_weight *out)
 {
     factors s = {0};
-    cdz_status st = read_factors(f, t, n, k, &s);
+    cdz_status st = read_factors(f, by, n, k, &s);
     const bool fits = k % BLOCK == 0 && (s.columns >= k || s.columns % BLOCK == 0);
     *out = (cdz_weight){.dtype = fits ? CDZ_FP8 : CDZ_F32, .n = n, .k = k};
     if (st == CDZ_OK) {
@@ -192,8 +209,46 @@ cdz_status cdz_fp8_read(const cdz_fp8 *f, const cdz_tensor *t, size_t n, size_t 
         free(band);
     }
     free(s.all);
-    f->used[t - f->tensors->items] = true;
     return st;
+}
+
+static void mark(const cdz_fp8 *f, const cdz_tensor *weight, const cdz_tensor *by)
+{
+    f->used[weight - f->tensors->items] = f->used[by - f->tensors->items] = true;
+}
+
+cdz_status cdz_fp8_read(const cdz_fp8 *f, const cdz_tensor *t, size_t n, size_t k, cdz_weight *out)
+{
+    const cdz_tensor *by;
+    CDZ_TRY(must_find_factors(f, t, &by));
+    mark(f, t, by);
+    return read_matrix(f, t, by, n, k, out);
+}
+
+/* Part e of a tensor of so many. */
+static cdz_tensor part_of(const cdz_tensor *all, size_t parts, size_t e)
+{
+    cdz_tensor one = *all;
+    one.n_dims--;
+    one.shape++;
+    one.n_bytes /= parts;
+    one.data = (const char *)all->data + e * one.n_bytes;
+    return one;
+}
+
+cdz_status cdz_fp8_read_stack(const cdz_fp8 *f, const cdz_tensor *t, size_t parts, size_t n,
+                              size_t k, cdz_weight *out)
+{
+    const cdz_tensor *by;
+    CDZ_TRY(must_find_factors(f, t, &by));
+    const bool apart = by->n_dims > 0 && by->shape[0] == parts;
+    mark(f, t, by);
+    for (size_t e = 0; e < parts; e++) {
+        const cdz_tensor one = part_of(t, parts, e);
+        const cdz_tensor own = apart ? part_of(by, parts, e) : *by;
+        CDZ_TRY(read_matrix(f, &one, &own, n, k, &out[e]));
+    }
+    return CDZ_OK;
 }
 
 /* Block c of rows [row, row + 64) as blocks of 64 rows of the transposed matrix, one each. */

@@ -22,6 +22,10 @@ bool cdz_fp8_is(const cdz_tensor *weight);
 cdz_status cdz_fp8_read(const cdz_fp8 *f, const cdz_tensor *weight, size_t n, size_t k,
                         cdz_weight *out);
 
+/* The same of a tensor (parts, n, k), as parts of one each; factors are of all, or have as many parts. */
+cdz_status cdz_fp8_read_stack(const cdz_fp8 *f, const cdz_tensor *weight, size_t parts, size_t n,
+                              size_t k, cdz_weight *out);
+
 /* from, of CDZ_FP8, transposed, to as many bytes as it has. False: its factors do not allow that. */
 bool cdz_fp8_turn(const cdz_weight *from, void *to);
 

@@ -15,7 +15,7 @@ static cdz_status read_generation(cdz_weights *w, const char *text, cdz_error *e
 {
     if (!text) return CDZ_OK;
     const char *copy = cdz_arena_strdup(&w->arena, text);
-    if (!copy) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    if (!copy) return cdz_err_memory(err, "the model");
     CDZ_TRY(cdz_json_parse(copy, strlen(copy), "generation_config", NULL, &w->arena,
                            &w->generation_config, err));
     if (w->generation_config.type == CDZ_JSON_OBJECT) return CDZ_OK;
@@ -27,7 +27,7 @@ cdz_status cdz_weights_of_function(uint32_t n_vocab, uint32_t context, const cha
                                    cdz_weights **out, cdz_error *err)
 {
     cdz_weights *w = calloc(1, sizeof *w);
-    if (!w) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    if (!w) return cdz_err_memory(err, "the model");
     w->folder = "function";
     w->config = (cdz_json){.type = CDZ_JSON_OBJECT};
     w->arch = (cdz_arch){.family = &no_family,

@@ -37,11 +37,6 @@ typedef struct reader {
     cdz_error *err;
 } reader;
 
-static cdz_status no_memory(reader *r)
-{
-    return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", r->file->path);
-}
-
 /* --- bytes --------------------------------------------------------------------------------- */
 
 static uint64_t left(const reader *r)
@@ -71,7 +66,7 @@ static cdz_status need(reader *r, uint64_t n, const char *what)
     if (want < end) want = end;
     if (want > r->file->size) want = r->file->size;
     uint8_t *grown = realloc(r->bytes, (size_t)want);
-    if (!grown) return no_memory(r);
+    if (!grown) return cdz_err_memory_in(r->err, r->file->path);
     r->bytes = grown;
     CDZ_TRY(cdz_file_read_at(r->file, r->have, grown + r->have, (size_t)want - r->have, r->err));
     r->have = (size_t)want;
@@ -112,7 +107,7 @@ static cdz_status read_name(reader *r, size_t max, const char *what, const char 
                            r->file->path, what, (unsigned)(unsigned char)text[i]);
     *out = cdz_arena_strndup(&r->out->tensors.arena, text, (size_t)len);
     r->at += (size_t)len;
-    return *out ? CDZ_OK : no_memory(r);
+    return *out ? CDZ_OK : cdz_err_memory_in(r->err, r->file->path);
 }
 
 /* --- metadata ------------------------------------------------------------------------------ */
@@ -184,7 +179,7 @@ static cdz_status read_values(reader *r)
         if (r->n_read == cap) {
             cap = cap ? cap * 2 : 64;
             cdz_gguf_value *grown = realloc(r->values, cap * sizeof *grown);
-            if (!grown) return no_memory(r);
+            if (!grown) return cdz_err_memory_in(r->err, r->file->path);
             r->values = grown;
         }
         CDZ_TRY(read_value(r, &r->values[r->n_read]));
@@ -209,7 +204,7 @@ static cdz_status read_shape(reader *r, cdz_tensor *t, uint64_t *elements)
                        "%s: tensor %s has %" PRIu64 " dimensions, expected 1 to %d", r->file->path,
                        t->name, n_dims, MAX_DIMS);
     uint64_t *shape = cdz_arena_array(&r->out->tensors.arena, n_dims, sizeof *shape);
-    if (!shape) return no_memory(r);
+    if (!shape) return cdz_err_memory_in(r->err, r->file->path);
     *elements = 1;
     for (size_t i = (size_t)n_dims; i-- > 0;) { /* the file has the row length first */
         CDZ_TRY(read_number(r, 8, &shape[i], t->name));
@@ -307,7 +302,7 @@ static cdz_status read_tensors(reader *r)
     const uint64_t least = 8 + 1 + 4 + 8 + 4 + 8;
     if (n > left(r) / least) return cut_short(r, "the table of tensors", n * least);
     cdz_tensor *grown = realloc(set->items, (total + 1) * sizeof *grown);
-    if (!grown) return no_memory(r);
+    if (!grown) return cdz_err_memory_in(r->err, r->file->path);
     set->items = grown;
     cdz_tensor *items = grown + set->n_items;
     for (size_t i = 0; i < n; i++) CDZ_TRY(read_tensor(r, &items[i]));
@@ -392,7 +387,7 @@ static cdz_status add_part(cdz_gguf *g, const char *path, reader *r)
 {
     cdz_tensors *set = &g->tensors;
     cdz_file *files = realloc(set->files, ((size_t)set->n_files + 1) * sizeof *files);
-    if (!files) return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!files) return cdz_err_memory_in(r->err, path);
     set->files = files;
     CDZ_TRY(cdz_file_map(path, &files[set->n_files], r->err));
     r->file = &files[set->n_files];
@@ -476,8 +471,7 @@ static cdz_status add_other_parts(cdz_gguf *g, cdz_error *err)
                        number + 1, count);
     if (count == 1) return CDZ_OK;
     char *path = strdup(g->path);
-    cdz_status st = path ? add_parts(g, path, count, err)
-                         : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", g->path);
+    cdz_status st = path ? add_parts(g, path, count, err) : cdz_err_memory_in(err, g->path);
     free(path);
     CDZ_TRY(st);
     n_tensors = g->tensors.n_items;
@@ -505,7 +499,7 @@ static cdz_status open_all(cdz_gguf *g, const char *path, cdz_error *err)
 {
     reader r = {.err = err};
     g->path = cdz_arena_strdup(&g->tensors.arena, path);
-    if (!g->path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!g->path) return cdz_err_memory_in(err, path);
     const cdz_status st = add_part(g, path, &r);
     g->header = r.bytes;
     g->values = r.values;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "load/families.h"
+#include "load/gguf_put.h"
 
 /* --- architectures ------------------------------------------------------------------------- */
 
@@ -54,6 +55,17 @@ static const cdz_gguf_arch archs[] = {
     {"phimoe", "phimoe", false, true, false},
     {"apertus", "apertus", false, true, false},
     {"baichuan", "llama", true, true, false},
+    {"mamba2", "mamba2", false, true, false},
+    {"granitehybrid", "granitemoehybrid", true, true, false},
+    {"falcon-h1", "falcon_h1", false, true, false},
+    {"nemotron_h", "nemotron_h", false, true, false},
+    {"nemotron_h_moe", "nemotron_h", false, true, false},
+    {"lfm2", "lfm2", false, true, false},
+    {"lfm2moe", "lfm2_moe", false, true, false},
+    {"qwen3next", "qwen3_next", false, true, true},
+    {"qwen35", "qwen3_5_text", false, true, true},
+    {"qwen35moe", "qwen3_5_moe_text", false, true, true},
+    {"gemma3n", "gemma3n_text", false, true, false},
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
@@ -93,159 +105,82 @@ const char *cdz_gguf_arch_key(const cdz_gguf_arch *arch, const char *rest,
     return buf;
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
-
-typedef struct writer {
-    const cdz_gguf *g;
-    const cdz_gguf_arch *arch;
-    const cdz_family *family;
-    cdz_buf *out;
-    cdz_error *err;
-} writer;
-
-static void put_key(writer *w, const char *key)
-{
-    cdz_buf_printf(w->out, "%s\"%s\":", w->out->len > 1 ? "," : "", key);
-}
-
-static void put_uint(writer *w, const char *key, uint64_t value)
-{
-    put_key(w, key);
-    cdz_buf_printf(w->out, "%llu", (unsigned long long)value);
-}
-
-static void put_bool(writer *w, const char *key, bool value)
-{
-    put_key(w, key);
-    cdz_buf_puts(w->out, value ? "true" : "false");
-}
-
-static void put_text(writer *w, const char *key, const char *text)
-{
-    put_key(w, key);
-    cdz_json_write_string(w->out, text, strlen(text));
-}
-
-static bool has_key(const writer *w, const char *rest)
-{
-    char key[CDZ_GGUF_KEY_BYTES];
-    return cdz_gguf_find(w->g, cdz_gguf_arch_key(w->arch, rest, key)) != NULL;
-}
-
-static cdz_status get_uint(const writer *w, const char *rest, uint64_t *out)
-{
-    char key[CDZ_GGUF_KEY_BYTES];
-    return cdz_gguf_uint(w->g, cdz_gguf_arch_key(w->arch, rest, key), UINT32_MAX, out, w->err);
-}
-
-/* Copies a count where the file has it; where it must have it, its absence is a sentence that
- * names GGUF's own key. */
-static cdz_status copy_uint(writer *w, const char *to, const char *rest, bool required)
-{
-    char key[CDZ_GGUF_KEY_BYTES];
-    uint64_t value = 0;
-    if (!has_key(w, rest))
-        return required ? cdz_err(w->err, CDZ_E_INPUT, "%s: %s is missing", w->g->path,
-                                  cdz_gguf_arch_key(w->arch, rest, key))
-                        : CDZ_OK;
-    CDZ_TRY(get_uint(w, rest, &value));
-    put_uint(w, to, value);
-    return CDZ_OK;
-}
-
-static cdz_status get_real(const writer *w, const char *rest, double *out)
-{
-    char key[CDZ_GGUF_KEY_BYTES];
-    CDZ_TRY(cdz_gguf_real(w->g, cdz_gguf_arch_key(w->arch, rest, key), out, w->err));
-    if (fabs(*out) <= (double)FLT_MAX) return CDZ_OK;
-    return cdz_err(w->err, CDZ_E_INPUT, "%s: %s is %g, expected a finite number in float32",
-                   w->g->path, key, *out);
-}
-
-/* Stored in float32, written so that the decimal it came from comes back. */
-static cdz_status copy_real(writer *w, const char *to, const char *rest)
-{
-    double value = 0;
-    if (!to || !has_key(w, rest)) return CDZ_OK;
-    CDZ_TRY(get_real(w, rest, &value));
-    put_key(w, to);
-    cdz_json_write_f32(w->out, (float)value);
-    return CDZ_OK;
-}
-
 /* --- sizes --------------------------------------------------------------------------------- */
 
-static const cdz_tensor *embedding(const writer *w)
+static const cdz_tensor *embedding(const cdz_gguf_writer *w)
 {
     const cdz_tensor *t = cdz_tensors_find(&w->g->tensors, "token_embd.weight");
     return t && t->n_dims == 2 ? t : NULL;
 }
 
 /* Latent attention: lengths of a head's keys and values have keys of their own; key_length is what is kept of a position. */
-static cdz_status write_latent(writer *w)
+static cdz_status write_latent(cdz_gguf_writer *w)
 {
     uint64_t rotated = 0, key = 0, q_rank = 0;
     char name[CDZ_GGUF_KEY_BYTES];
-    CDZ_TRY(copy_uint(w, "kv_lora_rank", "attention.kv_lora_rank", true));
-    CDZ_TRY(copy_uint(w, "qk_rope_head_dim", "rope.dimension_count", true));
-    CDZ_TRY(copy_uint(w, "v_head_dim",
-                      has_key(w, "attention.value_length_mla") ? "attention.value_length_mla"
-                                                               : "attention.value_length",
-                      true));
-    CDZ_TRY(get_uint(w, "rope.dimension_count", &rotated));
-    const bool own = has_key(w, "attention.key_length_mla"); /* older files lack it */
+    CDZ_TRY(cdz_gguf_copy_uint(w, "kv_lora_rank", "attention.kv_lora_rank", true));
+    CDZ_TRY(cdz_gguf_copy_uint(w, "qk_rope_head_dim", "rope.dimension_count", true));
+    CDZ_TRY(cdz_gguf_copy_uint(w, "v_head_dim",
+                               cdz_gguf_has_key(w, "attention.value_length_mla")
+                                   ? "attention.value_length_mla"
+                                   : "attention.value_length",
+                               true));
+    CDZ_TRY(cdz_gguf_get_uint(w, "rope.dimension_count", &rotated));
+    const bool own = cdz_gguf_has_key(w, "attention.key_length_mla"); /* older files lack it */
     const char *rest = own ? "attention.key_length_mla" : "attention.key_length";
-    CDZ_TRY(get_uint(w, rest, &key));
+    CDZ_TRY(cdz_gguf_get_uint(w, rest, &key));
     if (key <= rotated)
         return cdz_err(w->err, CDZ_E_INPUT,
                        "%s: %s is %llu, expected more than the %llu that rotate", w->g->path,
                        cdz_gguf_arch_key(w->arch, rest, name), (unsigned long long)key,
                        (unsigned long long)rotated);
-    put_uint(w, "qk_nope_head_dim", key - rotated);
-    CDZ_TRY(get_uint(w, "attention.q_lora_rank", &q_rank));
-    put_uint(w, "q_lora_rank", q_rank);
+    cdz_gguf_put_uint(w, "qk_nope_head_dim", key - rotated);
+    CDZ_TRY(cdz_gguf_get_uint(w, "attention.q_lora_rank", &q_rank));
+    cdz_gguf_put_uint(w, "q_lora_rank", q_rank);
     return CDZ_OK;
 }
 
-static cdz_status write_heads(writer *w)
+static cdz_status write_heads(cdz_gguf_writer *w)
 {
     uint64_t key_length = 0, value_length = 0;
-    CDZ_TRY(copy_uint(w, w->family->keys->heads, "attention.head_count", true));
+    if (!w->family->keys->heads) return CDZ_OK; /* without attention */
+    CDZ_TRY(cdz_gguf_copy_uint(w, w->family->keys->heads, "attention.head_count", true));
     if (w->family->latent) return write_latent(w);
-    if (has_key(w, "attention.head_count_kv"))
-        CDZ_TRY(copy_uint(w, "num_key_value_heads", "attention.head_count_kv", true));
+    if (cdz_gguf_has_key(w, "attention.head_count_kv"))
+        CDZ_TRY(cdz_gguf_copy_uint(w, "num_key_value_heads", "attention.head_count_kv", true));
     else if (!w->family->conv1d)
-        CDZ_TRY(copy_uint(w, "num_key_value_heads", "attention.head_count", true));
-    CDZ_TRY(get_uint(w, "attention.key_length", &key_length));
+        CDZ_TRY(cdz_gguf_copy_uint(w, "num_key_value_heads", "attention.head_count", true));
+    CDZ_TRY(cdz_gguf_get_uint(w, "attention.key_length", &key_length));
     value_length = key_length;
-    CDZ_TRY(get_uint(w, "attention.value_length", &value_length));
+    CDZ_TRY(cdz_gguf_get_uint(w, "attention.value_length", &value_length));
     if (value_length != key_length)
         return cdz_err(w->err, CDZ_E_UNSUPPORTED,
                        "%s: keys of %llu and values of %llu are not supported; they must be as long",
                        w->g->path, (unsigned long long)key_length, (unsigned long long)value_length);
     if (key_length)
-        put_uint(w, "head_dim", key_length);
+        cdz_gguf_put_uint(w, "head_dim", key_length);
     else if (w->family->head_dim)
         cdz_buf_puts(w->out, ",\"head_dim\":null");
     return CDZ_OK;
 }
 
 /* Layers that only foretell more tokens are counted with the others; they come last, and are not read. */
-static cdz_status write_layers(writer *w)
+static cdz_status write_layers(cdz_gguf_writer *w)
 {
     uint64_t n = 0, foretelling = 0;
-    CDZ_TRY(get_uint(w, "nextn_predict_layers", &foretelling));
-    if (foretelling == 0) return copy_uint(w, w->family->keys->layers, "block_count", true);
-    CDZ_TRY(get_uint(w, "block_count", &n));
+    CDZ_TRY(cdz_gguf_get_uint(w, "nextn_predict_layers", &foretelling));
+    if (foretelling == 0)
+        return cdz_gguf_copy_uint(w, w->family->keys->layers, "block_count", true);
+    CDZ_TRY(cdz_gguf_get_uint(w, "block_count", &n));
     if (foretelling >= n)
         return cdz_err(w->err, CDZ_E_INPUT,
                        "%s: %s.nextn_predict_layers is %llu, there are %llu layers", w->g->path,
                        w->arch->name, (unsigned long long)foretelling, (unsigned long long)n);
-    put_uint(w, w->family->keys->layers, n - foretelling);
+    cdz_gguf_put_uint(w, w->family->keys->layers, n - foretelling);
     return CDZ_OK;
 }
 
-static cdz_status write_sizes(writer *w)
+static cdz_status write_sizes(cdz_gguf_writer *w)
 {
     const cdz_key_names *k = w->family->keys;
     const cdz_tensor *embed = embedding(w);
@@ -254,67 +189,71 @@ static cdz_status write_sizes(writer *w)
                        "%s: tensor token_embd.weight is missing; a file of a vocabulary alone has "
                        "nothing to run",
                        w->g->path);
-    put_uint(w, "vocab_size", embed->shape[0]);
-    if (k->context) CDZ_TRY(copy_uint(w, k->context, "context_length", true));
-    CDZ_TRY(copy_uint(w, k->hidden, "embedding_length", true));
+    cdz_gguf_put_uint(w, "vocab_size", embed->shape[0]);
+    if (k->context) CDZ_TRY(cdz_gguf_copy_uint(w, k->context, "context_length", true));
+    CDZ_TRY(cdz_gguf_copy_uint(w, k->hidden, "embedding_length", true));
     CDZ_TRY(write_layers(w));
     const cdz_expert_rules *routing = w->family->routing;
-    const bool dense = has_key(w, "feed_forward_length") && !(routing && routing->dense_inner);
-    CDZ_TRY(copy_uint(w, k->intermediate,
-                      dense ? "feed_forward_length" : "expert_feed_forward_length", true));
+    const bool dense =
+        cdz_gguf_has_key(w, "feed_forward_length") && !(routing && routing->dense_inner);
+    if (k->intermediate)
+        CDZ_TRY(cdz_gguf_copy_uint(
+            w, k->intermediate, dense ? "feed_forward_length" : "expert_feed_forward_length", true));
     const bool layer = w->family->norm == CDZ_NORM_LAYER;
     const char *eps = "attention.layer_norm_epsilon"; /* phimoe's has the other's */
-    CDZ_TRY(
-        copy_real(w, k->eps, layer && has_key(w, eps) ? eps : "attention.layer_norm_rms_epsilon"));
+    CDZ_TRY(cdz_gguf_copy_real(
+        w, k->eps, layer && cdz_gguf_has_key(w, eps) ? eps : "attention.layer_norm_rms_epsilon"));
     return write_heads(w);
 }
 
 /* --- experts, windows ---------------------------------------------------------------------- */
 
-static cdz_status copy_bool(writer *w, const char *to, const char *rest, bool usual)
-{
-    char key[CDZ_GGUF_KEY_BYTES];
-    CDZ_TRY(cdz_gguf_bool(w->g, cdz_gguf_arch_key(w->arch, rest, key), &usual, w->err));
-    put_bool(w, to, usual);
-    return CDZ_OK;
-}
-
 /* By the spelling of the family's own keys; which layers have experts is told by their tensors (read_sparse). */
-static cdz_status write_routed(writer *w, const cdz_expert_rules *r)
+static cdz_status write_routed(cdz_gguf_writer *w, const cdz_expert_rules *r)
 {
-    CDZ_TRY(copy_uint(w, r->count, "expert_count", true));
-    CDZ_TRY(copy_uint(w, r->active, "expert_used_count", true));
-    if (r->inner) CDZ_TRY(copy_uint(w, r->inner, "expert_feed_forward_length", true));
-    if (r->dense_inner) CDZ_TRY(copy_uint(w, r->dense_inner, "feed_forward_length", true));
-    if (r->shared_count) CDZ_TRY(copy_uint(w, r->shared_count, "expert_shared_count", false));
+    const bool none = !cdz_gguf_some_layer_has(w->g, "ffn_gate_inp.weight");
+    if (none && r->may_lack) cdz_gguf_put_uint(w, r->count, 0);
+    if (none && r->may_lack)
+        return cdz_gguf_copy_uint(w, r->shared_inner, "feed_forward_length", true);
+    if (none && w->family->recurrent && w->family->recurrent->plain_word) return CDZ_OK;
+    CDZ_TRY(cdz_gguf_copy_uint(w, r->count, "expert_count", true));
+    CDZ_TRY(cdz_gguf_copy_uint(w, r->active, "expert_used_count", true));
+    if (r->inner) CDZ_TRY(cdz_gguf_copy_uint(w, r->inner, "expert_feed_forward_length", true));
+    if (r->dense_inner) CDZ_TRY(cdz_gguf_copy_uint(w, r->dense_inner, "feed_forward_length", true));
+    if (r->shared_count)
+        CDZ_TRY(cdz_gguf_copy_uint(w, r->shared_count, "expert_shared_count", false));
     if (r->shared_inner && !r->dense_inner)
-        CDZ_TRY(copy_uint(w, r->shared_inner, "expert_shared_feed_forward_length", true));
+        CDZ_TRY(cdz_gguf_copy_uint(w, r->shared_inner, "expert_shared_feed_forward_length", true));
+    if (r->latent_key) CDZ_TRY(cdz_gguf_copy_uint(w, r->latent_key, "moe_latent_size", false));
+    if (r->bias_key)
+        cdz_gguf_put_bool(w, r->bias_key, cdz_gguf_some_layer_has(w->g, "exp_probs_b.bias"));
     if (r->normalise_key)
-        CDZ_TRY(copy_bool(w, "norm_topk_prob", "expert_weights_norm", r->router.normalise));
-    if (r->scale_key) CDZ_TRY(copy_real(w, "routed_scaling_factor", "expert_weights_scale"));
-    if (r->method_key && has_key(w, "expert_group_count")) {
-        put_text(w, "topk_method", "group_limited_greedy");
-        CDZ_TRY(copy_uint(w, "n_group", "expert_group_count", false));
-        return copy_uint(w, "topk_group", "expert_group_used_count", false);
+        CDZ_TRY(cdz_gguf_copy_bool(w, "norm_topk_prob", "expert_weights_norm", r->router.normalise));
+    if (r->scale_key)
+        CDZ_TRY(cdz_gguf_copy_real(w, "routed_scaling_factor", "expert_weights_scale"));
+    if (r->method_key && cdz_gguf_has_key(w, "expert_group_count")) {
+        cdz_gguf_put_text(w, "topk_method", "group_limited_greedy");
+        CDZ_TRY(cdz_gguf_copy_uint(w, "n_group", "expert_group_count", false));
+        return cdz_gguf_copy_uint(w, "topk_group", "expert_group_used_count", false);
     }
     if (!r->group_keys) return CDZ_OK;
-    CDZ_TRY(copy_uint(w, "n_group", "expert_group_count", false));
-    return copy_uint(w, "topk_group", "expert_group_used_count", false);
+    CDZ_TRY(cdz_gguf_copy_uint(w, "n_group", "expert_group_count", false));
+    return cdz_gguf_copy_uint(w, "topk_group", "expert_group_used_count", false);
 }
 
-static cdz_status write_experts(writer *w)
+static cdz_status write_experts(cdz_gguf_writer *w)
 {
     if (w->family->experts == CDZ_EXPERTS_NEVER) return CDZ_OK;
     if (w->family->experts == CDZ_EXPERTS_ROUTED) return write_routed(w, w->family->routing);
-    CDZ_TRY(copy_uint(w, "num_local_experts", "expert_count", true));
-    CDZ_TRY(copy_uint(w, "num_experts_per_tok", "expert_used_count", true));
+    CDZ_TRY(cdz_gguf_copy_uint(w, "num_local_experts", "expert_count", true));
+    CDZ_TRY(cdz_gguf_copy_uint(w, "num_experts_per_tok", "expert_used_count", true));
     if (w->family->experts != CDZ_EXPERTS_BY_LAYER) return CDZ_OK;
-    put_bool(w, "norm_topk_prob", true);
-    return copy_uint(w, "moe_intermediate_size", "expert_feed_forward_length", true);
+    cdz_gguf_put_bool(w, "norm_topk_prob", true);
+    return cdz_gguf_copy_uint(w, "moe_intermediate_size", "expert_feed_forward_length", true);
 }
 
 /* Which layers slide: an array of bools, one per layer, or each nth does not. */
-static cdz_status write_pattern(writer *w)
+static cdz_status write_pattern(cdz_gguf_writer *w)
 {
     char key[CDZ_GGUF_KEY_BYTES];
     const char *rest = "attention.sliding_window_pattern";
@@ -322,16 +261,16 @@ static cdz_status write_pattern(writer *w)
     uint64_t pattern = 0, n_layers = 0;
     if (!v) return CDZ_OK;
     if (!v->is_array) {
-        CDZ_TRY(get_uint(w, rest, &pattern));
-        put_uint(w, "sliding_window_pattern", pattern);
+        CDZ_TRY(cdz_gguf_get_uint(w, rest, &pattern));
+        cdz_gguf_put_uint(w, "sliding_window_pattern", pattern);
         return CDZ_OK;
     }
     CDZ_TRY(cdz_gguf_array(w->g, key, CDZ_GGUF_BOOL, &v, w->err));
-    CDZ_TRY(get_uint(w, "block_count", &n_layers));
+    CDZ_TRY(cdz_gguf_get_uint(w, "block_count", &n_layers));
     if (v->n != n_layers) /* a byte of the file would be twenty of the text */
         return cdz_err(w->err, CDZ_E_INPUT, "%s: %s has %llu entries, there are %llu layers",
                        w->g->path, key, (unsigned long long)v->n, (unsigned long long)n_layers);
-    put_key(w, "layer_types");
+    cdz_gguf_put_key(w, "layer_types");
     for (uint64_t i = 0; i < v->n; i++)
         cdz_buf_printf(w->out, "%s\"%s\"", i ? "," : "[",
                        cdz_gguf_int_at(v, i) ? "sliding_attention" : "full_attention");
@@ -339,32 +278,32 @@ static cdz_status write_pattern(writer *w)
     return CDZ_OK;
 }
 
-static cdz_status write_windows(writer *w)
+static cdz_status write_windows(cdz_gguf_writer *w)
 {
     const cdz_window_rule rule = w->family->window;
     uint64_t window = 0;
     if (rule == CDZ_WINDOW_NEVER || rule == CDZ_WINDOW_NO_ROPE) return CDZ_OK;
     if (rule == CDZ_WINDOW_BLOCKS) /* without the key: llama4's, which is the default */
-        return copy_uint(w, "attention_chunk_size", "attention.chunk_size", false);
-    CDZ_TRY(get_uint(w, "attention.sliding_window", &window));
+        return cdz_gguf_copy_uint(w, "attention_chunk_size", "attention.chunk_size", false);
+    CDZ_TRY(cdz_gguf_get_uint(w, "attention.sliding_window", &window));
     if (rule == CDZ_WINDOW_ALL || window == 0) {
-        put_key(w, "sliding_window");
+        cdz_gguf_put_key(w, "sliding_window");
         if (window == 0)
             cdz_buf_puts(w->out, "null");
         else
             cdz_buf_printf(w->out, "%llu", (unsigned long long)window);
         return CDZ_OK;
     }
-    put_uint(w, "sliding_window", window);
-    if (rule == CDZ_WINDOW_BY_LAYER) put_uint(w, "max_window_layers", 0);
-    if (rule != CDZ_WINDOW_PATTERN) put_bool(w, "use_sliding_window", true);
+    cdz_gguf_put_uint(w, "sliding_window", window);
+    if (rule == CDZ_WINDOW_BY_LAYER) cdz_gguf_put_uint(w, "max_window_layers", 0);
+    if (rule != CDZ_WINDOW_PATTERN) cdz_gguf_put_bool(w, "use_sliding_window", true);
     return rule == CDZ_WINDOW_ALL_IF_USED ? CDZ_OK : write_pattern(w);
 }
 
 /* --- rotation ------------------------------------------------------------------------------ */
 
 /* The factors of longrope, which GGUF stores as tensors. */
-static cdz_status write_factors(writer *w, const char *key, const char *tensor)
+static cdz_status write_factors(cdz_gguf_writer *w, const char *key, const char *tensor)
 {
     enum { MOST = 1 << 11 };
     const cdz_tensor *t = cdz_tensors_find(&w->g->tensors, tensor);
@@ -382,12 +321,12 @@ static cdz_status write_factors(writer *w, const char *key, const char *tensor)
 }
 
 /* A tenth of mscale_all_dim; mscale is the same in all releases that have it. */
-static cdz_status write_mscale(writer *w)
+static cdz_status write_mscale(cdz_gguf_writer *w)
 {
     const char *rest = "rope.scaling.yarn_log_multiplier";
     double tenth = 0;
-    if (!w->family->latent || !has_key(w, rest)) return CDZ_OK;
-    CDZ_TRY(get_real(w, rest, &tenth));
+    if (!w->family->latent || !cdz_gguf_has_key(w, rest)) return CDZ_OK;
+    CDZ_TRY(cdz_gguf_get_real(w, rest, &tenth));
     cdz_buf_puts(w->out, ",\"mscale\":");
     cdz_json_write_f32(w->out, (float)(10 * tenth));
     cdz_buf_puts(w->out, ",\"mscale_all_dim\":");
@@ -395,7 +334,7 @@ static cdz_status write_mscale(writer *w)
     return CDZ_OK;
 }
 
-static cdz_status write_scaling(writer *w)
+static cdz_status write_scaling(cdz_gguf_writer *w)
 {
     enum { MOST_NAME = 64 };
     char key[CDZ_GGUF_KEY_BYTES];
@@ -406,8 +345,8 @@ static cdz_status write_scaling(writer *w)
     const bool factors = cdz_tensors_find(&w->g->tensors, "rope_factors_long.weight") != NULL;
     CDZ_TRY(cdz_gguf_string(w->g, cdz_gguf_arch_key(w->arch, "rope.scaling.type", key), &type, &len,
                             w->err));
-    CDZ_TRY(get_real(w, "rope.scaling.factor", &factor));
-    CDZ_TRY(get_uint(w, "rope.scaling.original_context_length", &old_context));
+    CDZ_TRY(cdz_gguf_get_real(w, "rope.scaling.factor", &factor));
+    CDZ_TRY(cdz_gguf_get_uint(w, "rope.scaling.original_context_length", &old_context));
     if (factors) {
         type = "longrope";
         len = strlen(type);
@@ -417,7 +356,7 @@ static cdz_status write_scaling(writer *w)
         return cdz_err(w->err, CDZ_E_INPUT,
                        "%s: %s.rope.scaling.type has %zu bytes, expected a name of up to %d",
                        w->g->path, w->arch->name, len, MOST_NAME);
-    put_key(w, "rope_scaling");
+    cdz_gguf_put_key(w, "rope_scaling");
     cdz_buf_puts(w->out, "{\"rope_type\":");
     cdz_json_write_string(w->out, type, len);
     cdz_buf_puts(w->out, ",\"factor\":");
@@ -432,38 +371,40 @@ static cdz_status write_scaling(writer *w)
     CDZ_TRY(write_factors(w, "long_factor", "rope_factors_long.weight"));
     if (factors && w->family->mscales) {
         double scale = 1; /* the format has one for all lengths */
-        CDZ_TRY(get_real(w, "rope.scaling.attn_factor", &scale));
+        CDZ_TRY(cdz_gguf_get_real(w, "rope.scaling.attn_factor", &scale));
         cdz_buf_puts(w->out, ",\"short_mscale\":");
         cdz_json_write_f32(w->out, (float)scale);
         cdz_buf_puts(w->out, ",\"long_mscale\":");
         cdz_json_write_f32(w->out, (float)scale);
-    } else if (factors && has_key(w, "rope.scaling.attn_factor"))
-        CDZ_TRY(copy_real(w, "attention_factor", "rope.scaling.attn_factor"));
+    } else if (factors && cdz_gguf_has_key(w, "rope.scaling.attn_factor"))
+        CDZ_TRY(cdz_gguf_copy_real(w, "attention_factor", "rope.scaling.attn_factor"));
     cdz_buf_putc(w->out, '}');
     return CDZ_OK;
 }
 
 /* How much of a head rotates, as the fraction that config.json has. A quarter of a dim more lets
  * no rounding take one away. */
-static cdz_status write_rotation(writer *w)
+static cdz_status write_rotation(cdz_gguf_writer *w)
 {
     uint64_t heads = 1, width = 0, head_dim, rotated = 0;
-    if (w->family->names[CDZ_PART_POSITIONS] || w->family->alibi) return CDZ_OK;
-    CDZ_TRY(copy_real(w, "rope_theta", "rope.freq_base"));
-    if (w->family->local_rope) CDZ_TRY(copy_real(w, "rope_local_base_freq", "rope.freq_base_swa"));
+    const bool rotates = w->family->keys->heads && !w->family->no_rotation;
+    if (w->family->names[CDZ_PART_POSITIONS] || w->family->alibi || !rotates) return CDZ_OK;
+    CDZ_TRY(cdz_gguf_copy_real(w, "rope_theta", "rope.freq_base"));
+    if (w->family->local_rope)
+        CDZ_TRY(cdz_gguf_copy_real(w, "rope_local_base_freq", "rope.freq_base_swa"));
     if (w->family->latent) return write_scaling(w);
-    CDZ_TRY(get_uint(w, "attention.head_count", &heads));
-    CDZ_TRY(get_uint(w, "embedding_length", &width));
+    CDZ_TRY(cdz_gguf_get_uint(w, "attention.head_count", &heads));
+    CDZ_TRY(cdz_gguf_get_uint(w, "embedding_length", &width));
     head_dim = width / (heads ? heads : 1);
-    CDZ_TRY(get_uint(w, "attention.key_length", &head_dim));
+    CDZ_TRY(cdz_gguf_get_uint(w, "attention.key_length", &head_dim));
     rotated = head_dim;
-    CDZ_TRY(get_uint(w, "rope.dimension_count", &rotated));
+    CDZ_TRY(cdz_gguf_get_uint(w, "rope.dimension_count", &rotated));
     if (rotated > head_dim)
         return cdz_err(w->err, CDZ_E_INPUT, "%s: %s.rope.dimension_count is %llu, a head has %llu",
                        w->g->path, w->arch->name, (unsigned long long)rotated,
                        (unsigned long long)head_dim);
     if (w->family->partial_rotary != 0) {
-        put_key(w, "partial_rotary_factor");
+        cdz_gguf_put_key(w, "partial_rotary_factor");
         cdz_json_write_real(w->out,
                             rotated == head_dim ? 1 : ((double)rotated + 0.25) / (double)head_dim);
     } else if (rotated != head_dim) {
@@ -478,7 +419,7 @@ static cdz_status write_rotation(writer *w)
 /* --- tokens -------------------------------------------------------------------------------- */
 
 /* The ids that end a text: end of sequence, of turn, of message. */
-static cdz_status write_ends(writer *w)
+static cdz_status write_ends(cdz_gguf_writer *w)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
@@ -491,16 +432,16 @@ static cdz_status write_ends(writer *w)
         for (size_t j = 0; j < n; j++) known |= ids[j] == id;
         if (!known) ids[n++] = id;
     }
-    if (n == 1) put_uint(w, "eos_token_id", ids[0]);
+    if (n == 1) cdz_gguf_put_uint(w, "eos_token_id", ids[0]);
     if (n < 2) return CDZ_OK;
-    put_key(w, "eos_token_id");
+    cdz_gguf_put_key(w, "eos_token_id");
     for (size_t i = 0; i < n; i++)
         cdz_buf_printf(w->out, "%s%llu", i ? "," : "[", (unsigned long long)ids[i]);
     cdz_buf_putc(w->out, ']');
     return CDZ_OK;
 }
 
-static cdz_status write_tokens(writer *w)
+static cdz_status write_tokens(cdz_gguf_writer *w)
 {
     static const struct {
         const char *from, *to;
@@ -510,7 +451,7 @@ static cdz_status write_tokens(writer *w)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         uint64_t id = UINT64_MAX;
         CDZ_TRY(cdz_gguf_uint(w->g, keys[i].from, UINT32_MAX, &id, w->err));
-        if (id < INT32_MAX) put_uint(w, keys[i].to, id);
+        if (id < INT32_MAX) cdz_gguf_put_uint(w, keys[i].to, id);
     }
     return CDZ_OK;
 }
@@ -518,37 +459,37 @@ static cdz_status write_tokens(writer *w)
 /* --- everything ---------------------------------------------------------------------------- */
 
 /* Factors that some families have. */
-static cdz_status write_factors_of(writer *w)
+static cdz_status write_factors_of(cdz_gguf_writer *w)
 {
     const cdz_family *f = w->family;
     if (f->tempered) {
-        CDZ_TRY(copy_uint(w, "floor_scale", "attention.temperature_length", false));
-        CDZ_TRY(copy_real(w, "attn_scale", "attention.temperature_scale"));
+        CDZ_TRY(cdz_gguf_copy_uint(w, "floor_scale", "attention.temperature_length", false));
+        CDZ_TRY(cdz_gguf_copy_real(w, "attn_scale", "attention.temperature_scale"));
     }
-    if (f->logit_scale != 0) CDZ_TRY(copy_real(w, "logit_scale", "logit_scale"));
+    if (f->logit_scale != 0) CDZ_TRY(cdz_gguf_copy_real(w, "logit_scale", "logit_scale"));
     if (!f->multipliers) return CDZ_OK;
-    CDZ_TRY(copy_real(w, "embedding_multiplier", "embedding_scale"));
-    CDZ_TRY(copy_real(w, "residual_multiplier", "residual_scale"));
-    CDZ_TRY(copy_real(w, "attention_multiplier", "attention.scale"));
-    return copy_real(w, "logits_scaling", "logit_scale");
+    CDZ_TRY(cdz_gguf_copy_real(w, "embedding_multiplier", "embedding_scale"));
+    CDZ_TRY(cdz_gguf_copy_real(w, "residual_multiplier", "residual_scale"));
+    CDZ_TRY(cdz_gguf_copy_real(w, "attention_multiplier", "attention.scale"));
+    return cdz_gguf_copy_real(w, "logits_scaling", "logit_scale");
 }
 
 /* How falcon's layers are laid follows from their tensors; MPT's attention has keys, and is refused without ALiBi. */
-static cdz_status write_attention_keys(writer *w)
+static cdz_status write_attention_keys(cdz_gguf_writer *w)
 {
     double most = 0, clamp = 0;
     uint64_t n_kv = 0;
     if (w->family->layout_keys) {
-        put_bool(w, "new_decoder_architecture", true);
-        CDZ_TRY(get_uint(w, "attention.head_count_kv", &n_kv));
-        if (n_kv) put_uint(w, "num_kv_heads", n_kv);
-        put_uint(w, "num_ln_in_parallel_attn",
-                 cdz_tensors_find(&w->g->tensors, "blk.0.attn_norm_2.weight") ? 2 : 1);
+        cdz_gguf_put_bool(w, "new_decoder_architecture", true);
+        CDZ_TRY(cdz_gguf_get_uint(w, "attention.head_count_kv", &n_kv));
+        if (n_kv) cdz_gguf_put_uint(w, "num_kv_heads", n_kv);
+        cdz_gguf_put_uint(w, "num_ln_in_parallel_attn",
+                          cdz_tensors_find(&w->g->tensors, "blk.0.attn_norm_2.weight") ? 2 : 1);
     }
     if (w->family->alibi != CDZ_ALIBI_ATTN_CONFIG) return CDZ_OK;
-    CDZ_TRY(get_real(w, "attention.max_alibi_bias", &most));
-    CDZ_TRY(get_real(w, "attention.clamp_kqv", &clamp));
-    put_key(w, "attn_config");
+    CDZ_TRY(cdz_gguf_get_real(w, "attention.max_alibi_bias", &most));
+    CDZ_TRY(cdz_gguf_get_real(w, "attention.clamp_kqv", &clamp));
+    cdz_gguf_put_key(w, "attn_config");
     cdz_buf_printf(w->out, "{\"alibi\":%s,\"clip_qkv\":%s", most > 0 ? "true" : "false",
                    clamp > 0 ? "true" : "null");
     if (most > 0) cdz_buf_printf(w->out, ",\"alibi_bias_max\":%.0f", most);
@@ -557,15 +498,16 @@ static cdz_status write_attention_keys(writer *w)
 }
 
 /* Norms of queries and keys are there where their tensors are; llama4's have none, and its largest model lacks them. */
-static void write_qk_norm(writer *w)
+static void write_qk_norm(cdz_gguf_writer *w)
 {
     enum { MAVERICK_EXPERTS = 128 };
     uint64_t experts = 0;
     if (w->family->qk_norm_key)
-        put_bool(w, w->family->qk_norm_key,
-                 cdz_tensors_find(&w->g->tensors, "blk.0.attn_q_norm.weight") != NULL);
-    if (!w->family->qk_norm_bare || get_uint(w, "expert_count", &experts) != CDZ_OK) return;
-    put_bool(w, "use_qk_norm", experts != MAVERICK_EXPERTS);
+        cdz_gguf_put_bool(w, w->family->qk_norm_key,
+                          cdz_tensors_find(&w->g->tensors, "blk.0.attn_q_norm.weight") != NULL);
+    if (!w->family->qk_norm_bare || cdz_gguf_get_uint(w, "expert_count", &experts) != CDZ_OK)
+        return;
+    cdz_gguf_put_bool(w, "use_qk_norm", experts != MAVERICK_EXPERTS);
 }
 
 /* GGUF's llama is three families, its olmo2 two. */
@@ -595,33 +537,36 @@ static cdz_status family_of(const cdz_gguf *g, const cdz_gguf_arch *arch, const 
 cdz_status cdz_gguf_write_config(const cdz_gguf *g, const cdz_gguf_arch *arch, cdz_buf *out,
                                  cdz_error *err)
 {
-    writer w = {.g = g, .arch = arch, .out = out, .err = err};
+    cdz_gguf_writer w = {.g = g, .arch = arch, .out = out, .err = err};
     char key[CDZ_GGUF_KEY_BYTES];
     bool parallel = true;
     CDZ_TRY(family_of(g, arch, &w.family, err));
     cdz_buf_putc(out, '{');
-    put_text(&w, "model_type", w.family->model_type);
+    cdz_gguf_put_text(&w, "model_type", w.family->model_type);
     CDZ_TRY(write_sizes(&w));
     CDZ_TRY(write_experts(&w));
+    CDZ_TRY(cdz_gguf_write_recurrent(&w));
+    CDZ_TRY(cdz_gguf_write_streams(&w));
     CDZ_TRY(write_windows(&w));
     CDZ_TRY(write_rotation(&w));
     CDZ_TRY(write_factors_of(&w));
     CDZ_TRY(write_attention_keys(&w));
+    cdz_gguf_write_rope_type(&w);
     write_qk_norm(&w);
     if (w.family->caps) {
-        CDZ_TRY(copy_real(&w, "attn_logit_softcapping", "attn_logit_softcapping"));
-        CDZ_TRY(copy_real(&w, "final_logit_softcapping", "final_logit_softcapping"));
+        CDZ_TRY(cdz_gguf_copy_real(&w, "attn_logit_softcapping", "attn_logit_softcapping"));
+        CDZ_TRY(cdz_gguf_copy_real(&w, "final_logit_softcapping", "final_logit_softcapping"));
     }
     if (w.family->parallel == CDZ_PARALLEL_UNLESS_SAID) {
         CDZ_TRY(cdz_gguf_bool(g, cdz_gguf_arch_key(arch, "use_parallel_residual", key), &parallel,
                               err));
-        put_bool(&w, "use_parallel_residual", parallel);
+        cdz_gguf_put_bool(&w, "use_parallel_residual", parallel);
     }
     if (w.family->parallel == CDZ_PARALLEL_IF_SAID) /* as llama.cpp sees it */
-        put_bool(&w, "use_parallel_residual",
-                 !cdz_tensors_find(&g->tensors, "blk.0.ffn_norm.weight"));
-    put_bool(&w, "tie_word_embeddings", !cdz_tensors_find(&g->tensors, "output.weight"));
+        cdz_gguf_put_bool(&w, "use_parallel_residual",
+                          !cdz_tensors_find(&g->tensors, "blk.0.ffn_norm.weight"));
+    cdz_gguf_put_bool(&w, "tie_word_embeddings", !cdz_tensors_find(&g->tensors, "output.weight"));
     CDZ_TRY(write_tokens(&w));
     cdz_buf_putc(out, '}');
-    return out->failed ? cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", g->path) : CDZ_OK;
+    return out->failed ? cdz_err_memory_in(err, g->path) : CDZ_OK;
 }

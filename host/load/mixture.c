@@ -5,11 +5,6 @@
 
 enum { MAX_EXPERTS = 1 << 12, MAX_GROUPS = 64, MAX_INNER = 1 << 24, MAX_LAYER = 10000 };
 
-static cdz_status no_memory(const cdz_keys *k)
-{
-    return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
-}
-
 /* --- which layers -------------------------------------------------------------------------- */
 
 /* mlp_only_layers lists layers that keep one dense feed-forward. */
@@ -87,7 +82,9 @@ static cdz_status read_sparse(const cdz_keys *k, const cdz_arch *a, const cdz_ex
     if (rules->sparse == CDZ_SPARSE_AFTER_FIRST)
         CDZ_TRY(cdz_key_count(k, rules->first_key ? rules->first_key : "first_k_dense_replace",
                               rules->first_dense, MAX_LAYER, &first));
-    for (uint32_t i = 0; i < a->n_layers; i++) sparse[i] = i >= first && cdz_arch_feeds(a, i);
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        sparse[i] =
+            i >= first && cdz_arch_feeds(a, i) && !(a->recurrent.plain && a->recurrent.plain[i]);
     return CDZ_OK;
 }
 
@@ -177,11 +174,20 @@ static cdz_status read_shared(const cdz_keys *k, const cdz_expert_rules *rules, 
     return CDZ_OK;
 }
 
+/* Has no layer experts, by what its layers are said to be? */
+static bool all_plain(const cdz_arch *a)
+{
+    for (uint32_t i = 0; a->recurrent.plain && i < a->n_layers; i++)
+        if (cdz_arch_feeds(a, i) && !a->recurrent.plain[i]) return false;
+    return a->recurrent.plain != NULL;
+}
+
 static cdz_status read_routed(const cdz_keys *k, cdz_arch *a, bool *sparse)
 {
     const cdz_expert_rules *rules = a->family->routing;
     const uint32_t *usual = rules->n_active ? &rules->n_active : NULL;
     const cdz_json *count = cdz_key(k, rules->count);
+    if (!count && all_plain(a)) return CDZ_OK;
     if (rules->may_lack && cdz_json_is(count, CDZ_JSON_INT) && count->integer == 0)
         return cdz_key_size(k, rules->shared_inner, NULL, MAX_INNER, &a->intermediate);
     CDZ_TRY(cdz_key_size(k, rules->count, NULL, MAX_EXPERTS, &a->n_experts));
@@ -226,7 +232,7 @@ static cdz_status read_plain(const cdz_keys *k, cdz_arch *a, bool *sparse)
 cdz_status cdz_experts_read(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 {
     bool *sparse = cdz_arena_array(arena, a->n_layers, sizeof *sparse);
-    if (!sparse) return no_memory(k);
+    if (!sparse) return cdz_err_memory_in(k->err, k->path);
     a->sparse = sparse;
     if (a->family->experts == CDZ_EXPERTS_NEVER) return CDZ_OK;
     return a->family->experts == CDZ_EXPERTS_ROUTED ? read_routed(k, a, sparse)

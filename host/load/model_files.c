@@ -15,11 +15,6 @@ static const size_t MAX_CONFIG = (size_t)4 << 20; /* bytes of config.json */
 static const size_t MAX_MEMORY = (size_t)56
                                  << 20; /* for both configurations and the tables made from them */
 
-static cdz_status no_memory(const char *folder, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
-}
-
 /* --- the files of a folder ----------------------------------------------------------------- */
 
 static cdz_status check_folder(const char *folder, cdz_error *err)
@@ -52,8 +47,9 @@ static char *path_in(cdz_weights *w, const char *name)
 static cdz_status read_configs(cdz_weights *w, cdz_error *err)
 {
     const char *path = path_in(w, "config.json"), *generation = path_in(w, "generation_config.json");
-    if (!path || !generation) return no_memory(w->folder, err);
-    CDZ_TRY(cdz_json_read_file(path, MAX_CONFIG, NULL, &w->arena, &w->config, err));
+    if (!path || !generation) return cdz_err_memory_in(err, w->folder);
+    const cdz_json_limits python = {.infinity = true}; /* time_step_limit of older files */
+    CDZ_TRY(cdz_json_read_file(path, MAX_CONFIG, &python, &w->arena, &w->config, err));
     CDZ_TRY(cdz_arch_read(&w->config, path, &w->arena, &w->arch, err));
     if (!exists(generation)) return CDZ_OK;
     CDZ_TRY(cdz_json_read_file(generation, MAX_CONFIG, NULL, &w->arena, &w->generation_config, err));
@@ -70,7 +66,7 @@ static cdz_status open_tensors(cdz_weights *w, const char **source, cdz_error *e
                *index = path_in(w, "model.safetensors.index.json");
     const char *pickle = path_in(w, "pytorch_model.bin"),
                *pickles = path_in(w, "pytorch_model.bin.index.json");
-    if (!single || !index || !pickle || !pickles) return no_memory(w->folder, err);
+    if (!single || !index || !pickle || !pickles) return cdz_err_memory_in(err, w->folder);
     *source = exists(single) || !exists(index) ? single : index;
     if (exists(*source))
         return *source == single ? cdz_tensors_open(single, &w->tensors, err)
@@ -110,7 +106,7 @@ static cdz_status load(cdz_weights *w, const char *folder, cdz_error *err)
 {
     w->arena.limit = MAX_MEMORY;
     w->folder = cdz_arena_strdup(&w->arena, folder);
-    if (!w->folder) return no_memory(folder, err);
+    if (!w->folder) return cdz_err_memory_in(err, folder);
     if (cdz_gguf_is(folder)) return load_gguf(w, err);
     CDZ_TRY(check_folder(folder, err));
     CDZ_TRY(read_configs(w, err));
@@ -127,7 +123,7 @@ cdz_status cdz_weights_open(const char *folder, cdz_weights **out, cdz_error *er
 {
     *out = NULL;
     cdz_weights *w = calloc(1, sizeof *w);
-    if (!w) return no_memory(folder, err);
+    if (!w) return cdz_err_memory_in(err, folder);
     cdz_status st = load(w, folder, err);
     if (st == CDZ_OK)
         *out = w;

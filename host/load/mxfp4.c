@@ -64,9 +64,9 @@ cdz_status cdz_mxfp4_read(const cdz_mxfp4 *m, cdz_arena *arena, cdz_weight *out,
     const size_t n_blocks = m->n * (m->k / BLOCK), each = n_blocks * OURS;
     uint8_t *pairs = malloc(n_blocks * NIBBLES), *exponents = malloc(n_blocks);
     uint8_t *made = cdz_arena_alloc_aligned(arena, m->n_experts * each, 64);
-    cdz_status st = pairs && exponents && made ? CDZ_OK
-                                               : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory",
-                                                         m->tensors->files[m->blocks->file].path);
+    cdz_status st = pairs && exponents && made
+                        ? CDZ_OK
+                        : cdz_err_memory_in(err, m->tensors->files[m->blocks->file].path);
     for (size_t e = 0; st == CDZ_OK && e < m->n_experts; e++) {
         st = read_part(m, m->blocks, e, pairs, err);
         if (st == CDZ_OK) st = read_part(m, m->scales, e, exponents, err);

@@ -223,7 +223,7 @@ cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
                        w->folder);
     if (l.n == 0) return CDZ_OK;
     cdz_weight **matrices = calloc(l.n, sizeof *matrices);
-    if (!matrices) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", w->folder);
+    if (!matrices) return cdz_err_memory_in(err, w->folder);
     list all = {.backend = backend, .matrices = matrices};
     each_product(w, note, &all);
     for (size_t i = 0; i < all.n; i++) set_form(w, matrices[i], matrices[i]->data, CDZ_WEIGHT_INT8);

@@ -34,11 +34,15 @@ static cdz_status read_fp8(const cdz_keys *k, const cdz_json *q, cdz_arch *a)
     return read_block(k, q, a);
 }
 
-/* compressed-tensors has many formats; floats of 8 bits with a factor are one. */
+/* Other names of the same: floats of 8 bits with factors of rows or tensors. Of compressed-tensors' and modelopt's many formats
+ * one each. */
 static bool has_floats(const cdz_json *q)
 {
-    return cdz_json_eq(cdz_json_get(q, "quant_method"), "compressed-tensors") &&
-           cdz_json_eq(cdz_json_get(q, "format"), "float-quantized");
+    const cdz_json *method = cdz_json_get(q, "quant_method"), *format = cdz_json_get(q, "format");
+    if (cdz_json_eq(method, "compressed-tensors"))
+        return cdz_json_eq(format, "float-quantized") || cdz_json_eq(format, "naive-quantized");
+    if (cdz_json_eq(method, "modelopt")) return cdz_json_eq(cdz_json_get(q, "quant_algo"), "FP8");
+    return cdz_json_eq(method, "fbgemm_fp8");
 }
 
 cdz_status cdz_arch_read_quantised(const cdz_keys *k, cdz_arch *a)
@@ -53,6 +57,6 @@ cdz_status cdz_arch_read_quantised(const cdz_keys *k, cdz_arch *a)
     return cdz_err(
         k->err, CDZ_E_UNSUPPORTED,
         "%s: quantization_config (%.40s) is not supported; weights must be f32, f16, bf16, "
-        "bitsandbytes', mxfp4, fp8 or compressed-tensors' float-quantized",
+        "bitsandbytes', mxfp4, fp8, fbgemm_fp8, modelopt's FP8 or compressed-tensors' float-quantized",
         k->path, cdz_json_is(method, CDZ_JSON_STRING) ? method->string : "of no method");
 }

@@ -1,18 +1,20 @@
 /* recurrent.c - what config.json says of recurrent layers: which they are, the sizes of their states, how what they give is gated.
  * Keys and defaults as in transformers' configuration classes; what a family has of this is its cdz_recurrent_rules. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "load/config_keys.h"
 #include "load/families.h"
 
-enum { MOST_LAYERS = 10000, MOST_HEADS = 1 << 14, MOST_DIM = 1 << 12, MOST_WIDTH = 1 << 20 };
+enum {
+    MOST_LAYERS = 10000,
+    MOST_HEADS = 1 << 14,
+    MOST_DIM = 1 << 12,
+    MOST_WIDTH = 1 << 20,
+    MOST_INNER = 1 << 24
+};
 static const float LARGEST_STEP = 3.0e38f;
-
-static cdz_status no_memory(const cdz_keys *k)
-{
-    return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
-}
 
 /* --- questions ----------------------------------------------------------------------------- */
 
@@ -27,6 +29,11 @@ uint32_t cdz_arch_kv_layers(const cdz_arch *a)
     for (uint32_t i = 0; i + a->n_kv_shared < a->n_layers; i++)
         n += cdz_arch_mixes(a, i, CDZ_MIX_ATTENTION);
     return n;
+}
+
+uint32_t cdz_arch_kv_place(const cdz_arch *arch, uint32_t layer)
+{
+    return arch->kv_place ? arch->kv_place[layer] : layer;
 }
 
 bool cdz_arch_attends(const cdz_arch *a)
@@ -106,24 +113,47 @@ cdz_status cdz_recurrent_count(const cdz_keys *k, const cdz_arch *a, uint32_t *n
     return CDZ_OK;
 }
 
-/* A layer's kind by its word, or by its letter: M, * and E. */
-static bool kind_of(const cdz_recurrent_rules *r, const cdz_json *list, uint32_t i, uint8_t *mixers,
-                    bool *feeds)
+/* What layers are, one after the other. */
+typedef struct layer_kinds {
+    uint8_t *mixers;
+    bool *feeds, *plain;
+} layer_kinds;
+
+/* A layer's kind by its word, or by its letter: M, *, E and -. */
+static bool kind_of(const cdz_recurrent_rules *r, const cdz_json *list, uint32_t i,
+                    const layer_kinds *to)
 {
     const bool letters = list->type == CDZ_JSON_STRING;
     const cdz_json *word = letters ? NULL : &list->items[i];
     const char letter = letters ? list->string[i] : '\0';
     const bool recurs = letters ? letter == 'M' : cdz_json_eq(word, r->word);
     const bool attends = letters ? letter == '*' : cdz_json_eq(word, r->attention_word);
+    const bool plain = letters ? letter == '-' : r->plain_word && cdz_json_eq(word, r->plain_word);
     const bool only_feeds =
-        letters ? letter == 'E' : r->feed_word && cdz_json_eq(word, r->feed_word);
-    *mixers = recurs ? (uint8_t)r->kind : attends ? CDZ_MIX_ATTENTION : 0;
-    *feeds = r->alone ? only_feeds : !r->no_feed;
+        plain || (letters ? letter == 'E' : r->feed_word && cdz_json_eq(word, r->feed_word));
+    to->mixers[i] = recurs ? (uint8_t)r->kind : attends ? CDZ_MIX_ATTENTION : 0;
+    to->feeds[i] = r->alone ? only_feeds : !r->no_feed;
+    to->plain[i] = plain;
     return recurs || attends || only_feeds;
 }
 
+static cdz_status unknown_kind(const cdz_keys *k, const cdz_recurrent_rules *r, const char *key,
+                               uint32_t i, bool letters)
+{
+    char words[96];
+    if (letters)
+        snprintf(words, sizeof words, "M, *, E and -");
+    else if (r->feed_word)
+        snprintf(words, sizeof words, "%s, %s, %s and %s", r->word, r->attention_word, r->feed_word,
+                 r->plain_word);
+    else
+        snprintf(words, sizeof words, "%s and %s", r->word, r->attention_word);
+    return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s[%u] is not supported; supported are %s",
+                   k->path, key, (unsigned)i, words);
+}
+
 static cdz_status read_types(const cdz_keys *k, const cdz_arch *a, const cdz_json *list,
-                             const char *key, uint8_t *mixers, bool *feeds)
+                             const char *key, const layer_kinds *to)
 {
     const cdz_recurrent_rules *r = a->family->recurrent;
     const bool letters = list->type == CDZ_JSON_STRING;
@@ -133,15 +163,7 @@ static cdz_status read_types(const cdz_keys *k, const cdz_arch *a, const cdz_jso
                        "%s: %s must be an array of num_hidden_layers (%u) names", k->path, key,
                        (unsigned)a->n_layers);
     for (uint32_t i = 0; i < a->n_layers; i++)
-        if (!kind_of(r, list, i, &mixers[i], &feeds[i]))
-            return cdz_err(k->err, CDZ_E_UNSUPPORTED,
-                           "%s: %s[%u] is not supported; supported are %s%s%s%s%s", k->path, key,
-                           (unsigned)i, letters ? "M, * and E" : r->word,
-                           letters        ? ""
-                           : r->feed_word ? ", "
-                                          : " and ",
-                           letters ? "" : r->attention_word, letters || !r->feed_word ? "" : " and ",
-                           letters || !r->feed_word ? "" : r->feed_word);
+        if (!kind_of(r, list, i, to)) return unknown_kind(k, r, key, i, letters);
     return CDZ_OK;
 }
 
@@ -166,8 +188,9 @@ static cdz_status read_attention_list(const cdz_keys *k, const cdz_arch *a, cons
     return CDZ_OK;
 }
 
-static cdz_status read_kinds(const cdz_keys *k, const cdz_arch *a, uint8_t *mixers, bool *feeds)
+static cdz_status read_kinds(const cdz_keys *k, const cdz_arch *a, const layer_kinds *to)
 {
+    uint8_t *mixers = to->mixers;
     const cdz_recurrent_rules *r = a->family->recurrent;
     const char *key;
     uint32_t interval = r->usual_interval;
@@ -177,10 +200,10 @@ static cdz_status read_kinds(const cdz_keys *k, const cdz_arch *a, uint8_t *mixe
     for (uint32_t i = 0; i < a->n_layers; i++) {
         mixers[i] = recurs ? (uint8_t)r->kind : CDZ_MIX_ATTENTION;
         if (r->beside) mixers[i] |= CDZ_MIX_ATTENTION;
-        feeds[i] = !r->no_feed;
+        to->feeds[i] = !r->no_feed;
     }
     if (r->beside) return CDZ_OK;
-    if (types) return read_types(k, a, types, key, mixers, feeds);
+    if (types) return read_types(k, a, types, key, to);
     if (r->alone) return cdz_err(k->err, CDZ_E_INPUT, "%s: %s is missing", k->path, r->types);
     if (list) return read_attention_list(k, a, list, mixers);
     if (!r->interval) return CDZ_OK;
@@ -190,16 +213,29 @@ static cdz_status read_kinds(const cdz_keys *k, const cdz_arch *a, uint8_t *mixe
     return CDZ_OK;
 }
 
+/* Where a layer is a feed-forward without experts, its width is required. */
+static cdz_status read_plain(const cdz_keys *k, cdz_arch *a, const bool *plain)
+{
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        if (!plain[i]) continue;
+        a->recurrent.plain = plain;
+        return cdz_key_size(k, "intermediate_size", NULL, MOST_INNER, &a->intermediate);
+    }
+    return CDZ_OK;
+}
+
 static cdz_status read_layers(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 {
     uint8_t *mixers = cdz_arena_array(arena, a->n_layers, sizeof *mixers);
-    bool *feeds = cdz_arena_array(arena, a->n_layers, sizeof *feeds);
+    bool *feeds = cdz_arena_array(arena, (size_t)a->n_layers * 2, sizeof *feeds);
     uint32_t *places = cdz_arena_array(arena, (size_t)a->n_layers * 2, sizeof *places);
     uint32_t n_kv = 0, n_states = 0;
-    if (!mixers || !feeds || !places) return no_memory(k);
-    CDZ_TRY(read_kinds(k, a, mixers, feeds));
+    if (!mixers || !feeds || !places) return cdz_err_memory_in(k->err, k->path);
+    const layer_kinds to = {mixers, feeds, feeds + a->n_layers};
+    CDZ_TRY(read_kinds(k, a, &to));
     a->mixers = mixers;
     a->feeds = feeds;
+    CDZ_TRY(read_plain(k, a, to.plain));
     a->kv_place = places;
     a->state_place = places + a->n_layers;
     for (uint32_t i = 0; i < a->n_layers; i++) {

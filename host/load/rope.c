@@ -148,7 +148,7 @@ static cdz_status stretched(const cdz_keys *k, const char *key, size_t n_rotated
         return cdz_err(k->err, CDZ_E_INPUT, "%s: %s%s must be an array of %zu numbers", k->path,
                        k->prefix, key, n_rotated / 2);
     float *inv_freq = cdz_arena_array(arena, n_rotated / 2 + 1, sizeof *inv_freq);
-    if (!inv_freq) return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
+    if (!inv_freq) return cdz_err_memory_in(k->err, k->path);
     for (size_t i = 0; i < n_rotated / 2; i++) {
         double factor;
         if (!cdz_json_number(&list->items[i], &factor) || !(factor >= 1e-6 && factor <= 1e6))
@@ -294,7 +294,7 @@ static cdz_status make_frequencies(const cdz_keys *k, const cdz_keys *config, cd
         CDZ_TRY(read_yarn(k, config, arch, r->theta, (double)n, r->factor, &y));
     r->old_context = r->type == CDZ_ROPE_YARN ? y.old_context : p.old_context;
     float *inv_freq = cdz_arena_array(arena, n / 2 + 1, sizeof *inv_freq);
-    if (!inv_freq) return cdz_err(config->err, CDZ_E_NOMEM, "%s: out of memory", config->path);
+    if (!inv_freq) return cdz_err_memory_in(config->err, config->path);
     cdz_rope_frequencies(inv_freq, n, r->theta);
     for (size_t i = 0; i < n / 2; i++) {
         if (r->type == CDZ_ROPE_LINEAR) inv_freq[i] /= (float)r->factor;

@@ -80,7 +80,7 @@ static cdz_status read_shape(header *h, cdz_tensor *t, const cdz_json *shape, ui
                        "%s: tensor %.100s has %u dimensions, at most %d are possible", h->path,
                        t->name, (unsigned)shape->len, CDZ_TENSOR_MAX_DIMS);
     uint64_t *sizes = cdz_arena_array(&h->set->arena, shape->len, sizeof *sizes);
-    if (!sizes) return cdz_err(h->err, CDZ_E_NOMEM, "%s: out of memory", h->path);
+    if (!sizes) return cdz_err_memory_in(h->err, h->path);
     for (uint32_t i = 0; i < shape->len; i++) {
         if (!read_size(&shape->items[i], &sizes[i]))
             return cdz_err(
@@ -124,7 +124,7 @@ static cdz_status read_tensor(header *h, const cdz_json_member *member, cdz_tens
     const cdz_json *entry = &member->value;
     t->file = h->file;
     t->name = cdz_arena_strndup(&h->set->arena, member->key, member->key_len);
-    if (!t->name) return cdz_err(h->err, CDZ_E_NOMEM, "%s: out of memory", h->path);
+    if (!t->name) return cdz_err_memory_in(h->err, h->path);
     if (strlen(t->name) != member->key_len)
         return cdz_err(h->err, CDZ_E_INPUT, "%s: tensor name \"%.100s\" goes on after a NUL byte",
                        h->path, t->name);
@@ -202,7 +202,7 @@ static cdz_status read_tensors(header *h, const cdz_json *document)
     size_t total = set->n_items + document->len;
     cdz_tensor *grown =
         total <= SIZE_MAX / sizeof *grown ? realloc(set->items, (total + 1) * sizeof *grown) : NULL;
-    if (!grown) return cdz_err(h->err, CDZ_E_NOMEM, "%s: out of memory", h->path);
+    if (!grown) return cdz_err_memory_in(h->err, h->path);
     set->items = grown;
     for (uint32_t i = 0; i < document->len; i++) {
         const cdz_json_member *member = &document->members[i];
@@ -250,7 +250,7 @@ static cdz_status parse_header(const cdz_file *file, size_t length, cdz_arena *a
 {
     static const cdz_json_limits limits = {.depth = 4};
     char *text = malloc(length);
-    if (!text) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", file->path);
+    if (!text) return cdz_err_memory_in(err, file->path);
     arena->limit = file->size > SIZE_MAX / 4 ? SIZE_MAX / 2 : (size_t)file->size * 2 + HEADER_SLACK;
     cdz_status st = cdz_file_read_at(file, 8, text, length, err);
     if (st == CDZ_OK && text[0] != '{')
@@ -289,7 +289,7 @@ static cdz_status read_file(cdz_tensors *set, uint32_t index, cdz_error *err)
 cdz_status cdz_tensors_add_file(cdz_tensors *tensors, const char *path, cdz_error *err)
 {
     cdz_file *files = realloc(tensors->files, ((size_t)tensors->n_files + 1) * sizeof *files);
-    if (!files) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!files) return cdz_err_memory_in(err, path);
     tensors->files = files;
     CDZ_TRY(cdz_file_map(path, &files[tensors->n_files], err));
     tensors->n_files++;

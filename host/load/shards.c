@@ -43,7 +43,7 @@ static int by_text(const void *a, const void *b)
 static cdz_status collect_names(shards *s, cdz_arena *arena)
 {
     s->names = cdz_arena_array(arena, s->map->len, sizeof *s->names);
-    if (!s->names) return cdz_err(s->err, CDZ_E_NOMEM, "%s: out of memory", s->index_path);
+    if (!s->names) return cdz_err_memory_in(s->err, s->index_path);
     for (uint32_t i = 0; i < s->map->len; i++) {
         const cdz_json_member *m = &s->map->members[i];
         if (!cdz_json_is(&m->value, CDZ_JSON_STRING))
@@ -70,7 +70,7 @@ static cdz_status open_each(shards *s)
     for (size_t i = 0; i < s->n_names; i++) {
         char *path;
         if (asprintf(&path, "%.*s%s", s->folder_len, s->index_path, s->names[i]) < 0)
-            return cdz_err(s->err, CDZ_E_NOMEM, "%s: out of memory", s->index_path);
+            return cdz_err_memory_in(s->err, s->index_path);
         cdz_status st = cdz_tensors_add_file(s->set, path, s->err);
         free(path);
         if (st == CDZ_E_NOT_FOUND)

@@ -307,33 +307,6 @@ static int context_token_text(lua_State *L)
     return 1;
 }
 
-/* ctx:text_tail(n): the last n bytes of the text generated so far, never beginning inside a character. */
-static int context_text_tail(lua_State *L)
-{
-    const cdz_lua_session *S = cdz_lua_of(L);
-    const cdz_step *step = check_step(L);
-    const lua_Integer n = luaL_checkinteger(L, 2);
-    const cdz_ids ids = cdz_lua_current_ids(S);
-    const cdz_tokenizer_api *t = check_tokenizer(L, step);
-    char tail[MAX_TAIL];
-    size_t at = sizeof tail;
-
-    luaL_argcheck(L, n >= 1 && n <= MAX_TAIL, 2, "must be from 1 to 4096");
-    check_row(L, "text_tail");
-    cdz_lua_charge(L, 1 + n / 8);
-    for (uint32_t i = ids.len; i > step->request->prompt_len && sizeof tail - at < (size_t)n; i--) {
-        const cdz_string text = t->token_text(step, ids.at[i - 1]);
-        const size_t room = (size_t)n - (sizeof tail - at);
-        const size_t take = text.len < room ? text.len : room;
-        if (take == 0) continue;
-        at -= take;
-        memcpy(tail + at, text.at + text.len - take, take);
-    }
-    while (at < sizeof tail && ((unsigned char)tail[at] & 0xC0) == 0x80) at++;
-    lua_pushlstring(L, tail + at, sizeof tail - at);
-    return 1;
-}
-
 /* The row that is asked about: of the request in a strategy, at `index`, else that of the call. */
 static uint32_t text_row(lua_State *L, int index, const char *name)
 {
@@ -355,6 +328,36 @@ static int push_text(lua_State *L, uint32_t r, uint32_t most)
     if (st != CDZ_OK) return cdz_lua_host_failed(L, st);
     cdz_lua_charge(L, 1 + text.len / 8);
     lua_pushlstring(L, text.at, text.len);
+    return 1;
+}
+
+/* ctx:text_tail(n): the last n bytes of the text generated so far, never beginning inside a character.
+ * Where the host keeps no text (in a process of its own) a character that several tokens spell is U+FFFD for each. */
+static int context_text_tail(lua_State *L)
+{
+    const cdz_lua_session *S = cdz_lua_of(L);
+    const cdz_step *step = check_step(L);
+    const lua_Integer n = luaL_checkinteger(L, 2);
+    const cdz_ids ids = cdz_lua_current_ids(S);
+    const cdz_tokenizer_api *t = check_tokenizer(L, step);
+    char tail[MAX_TAIL];
+    size_t at = sizeof tail;
+
+    luaL_argcheck(L, n >= 1 && n <= MAX_TAIL, 2, "must be from 1 to 4096");
+    check_row(L, "text_tail");
+    cdz_lua_charge(L, 1 + n / 8);
+    if (cdz_get_text(step) && step->input_ids && step->row_index)
+        return push_text(L, S->row, (uint32_t)n);
+    for (uint32_t i = ids.len; i > step->request->prompt_len && sizeof tail - at < (size_t)n; i--) {
+        const cdz_string text = t->token_text(step, ids.at[i - 1]);
+        const size_t room = (size_t)n - (sizeof tail - at);
+        const size_t take = text.len < room ? text.len : room;
+        if (take == 0) continue;
+        at -= take;
+        memcpy(tail + at, text.at + text.len - take, take);
+    }
+    while (at < sizeof tail && ((unsigned char)tail[at] & 0xC0) == 0x80) at++;
+    lua_pushlstring(L, tail + at, sizeof tail - at);
     return 1;
 }
 

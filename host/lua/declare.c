@@ -45,7 +45,7 @@ static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids",
 static const char *const own_fields[][4] = {
     [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion", "steer"},
     [CDZ_KIND_CRITERION] = {"test", NULL},
-    [CDZ_KIND_STRATEGY] = {"run", "generate"},
+    [CDZ_KIND_STRATEGY] = {"run", "generate", "drops"},
     [CDZ_KIND_DRAFTER] = {"propose", "judged"},
     [CDZ_KIND_OBSERVER] = {NULL, NULL}, /* cdz_lua_observer_functions */
     [CDZ_KIND_PRESS] = {"score", "needs", "own_count"},
@@ -90,17 +90,7 @@ static void check_fields(lua_State *L, uint32_t kind)
     const char *known[40];
     const size_t n = known_fields(kind, known);
 
-    lua_pushnil(L);
-    while (lua_next(L, 1)) {
-        lua_pop(L, 1);
-        const char *key = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "a number";
-        bool found = false;
-        for (size_t i = 0; i < n; i++) found = found || strcmp(key, known[i]) == 0;
-        if (found) continue;
-        const char *near = cdz_nearest_name(key, known, n);
-        luaL_error(L, "unknown field '%s'%s%s%s", key, near ? "; did you mean '" : "",
-                   near ? near : "", near ? "'?" : "");
-    }
+    cdz_lua_check_keys(L, 1, known, n, false, "unknown field");
 }
 
 static bool has_function(lua_State *L, const char *name)
@@ -326,6 +316,7 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->has_companion = kind == CDZ_KIND_PROCESSOR && has_function(L, "companion");
     def->needs_clock = flag(L, "needs_clock", false);
     def->own_count = kind == CDZ_KIND_PRESS && flag(L, "own_count", false);
+    def->drops = kind == CDZ_KIND_STRATEGY && flag(L, "drops", false);
     def->batched = kind == CDZ_KIND_PROCESSOR && flag(L, "batched", false);
     def->as.base.id = check_id(L, text_field(L, &m->arena, "id", default_id(L, m)));
     def->as.base.version = text_field(L, &m->arena, "version", "0.0.0");
@@ -391,11 +382,15 @@ static int declare_press(lua_State *L)
 
 void cdz_lua_push_cadenza(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"processor", declare_processor}, {"criterion", declare_criterion},
-        {"strategy", declare_strategy},   {"drafter", declare_drafter},
-        {"observer", declare_observer},   {"press", declare_press},
-        {"grammar", cdz_lua_grammar},     {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"processor", declare_processor},
+                                         {"criterion", declare_criterion},
+                                         {"strategy", declare_strategy},
+                                         {"drafter", declare_drafter},
+                                         {"observer", declare_observer},
+                                         {"press", declare_press},
+                                         {"grammar", cdz_lua_grammar},
+                                         {"file", cdz_lua_file_bytes},
+                                         {NULL, NULL}};
 
     luaL_newlib(L, functions);
     lua_pushstring(L, CDZ_VERSION);

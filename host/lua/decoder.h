@@ -50,7 +50,11 @@ void cdz_lua_push_tokens(lua_State *L, const int32_t *tokens, uint32_t n);
 
 extern const luaL_Reg cdz_lua_row_verbs[], cdz_lua_score_verbs[], cdz_lua_seq_verbs[],
     cdz_lua_end_verbs[], cdz_lua_search_verbs[], cdz_lua_draft_verbs[], cdz_lua_hidden_verbs[],
-    cdz_lua_outside_verbs[], cdz_lua_insert_verbs[], cdz_lua_branch_verbs[];
+    cdz_lua_outside_verbs[], cdz_lua_insert_verbs[], cdz_lua_branch_verbs[], cdz_lua_cache_verbs[];
+/* verbs_cache.c: methods of sequences. */
+int cdz_lua_seq_drop(lua_State *L);
+int cdz_lua_seq_kv(lua_State *L);
+int cdz_lua_seq_attention(lua_State *L);
 void cdz_lua_open_seq(lua_State *L);
 /* steer.c: gives the sequence the edits that are listed behind `at`. */
 int cdz_lua_steer_at(lua_State *L, int at, cdz_seq *seq);
@@ -58,8 +62,12 @@ int cdz_lua_steer_at(lua_State *L, int at, cdz_seq *seq);
 int cdz_lua_copy_scores(lua_State *L, const cdz_lua_batch *b);
 int cdz_lua_copy_collected(lua_State *L);
 int cdz_lua_result(lua_State *L); /* verbs_result.c: ctx:result */
+/* verbs_hidden.c: the n vectors of the list at `at`, side by side in a userdata that is pushed, `width` numbers each. */
+const float *cdz_lua_read_vectors(lua_State *L, int at, const char *name, size_t n, size_t width);
 /* verbs_seq.c: what its verbs share with those on drafts. */
 cdz_seq **cdz_lua_push_seq(lua_State *L); /* a new, empty object; where its sequence goes */
+cdz_seq *cdz_lua_check_seq(lua_State *L, int index);
+void cdz_lua_push_row_seq(lua_State *L, uint32_t row);
 /* Lists of ids at `index` into the verb's ids, copied; the verb was pushed with room for them. */
 size_t cdz_lua_total_ids(lua_State *L, int index, uint32_t *n);
 void cdz_lua_read_id_lists(lua_State *L, int index, cdz_lua_verb *v);

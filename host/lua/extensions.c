@@ -26,6 +26,7 @@ EACH(ASKED)
 cdz_lua_extension_fn *cdz_lua_extension_of(const cdz_lua_def *def, bool state)
 {
     static cdz_lua_extension_fn *const of[SETS] = {EACH(PLACE)};
+    if (def->drops) return cdz_lua_drops_extension; /* of a strategy, which has no other */
     return of[(state ? STATE : 0) | (def->has_companion ? COMPANION : 0) |
               (def->has_steer ? STEER : 0) | (def->has_apply ? 0 : PLAIN)];
 }

@@ -224,9 +224,10 @@ static const struct {
     const char *name;
     cdz_grammar_kind kind;
 } kinds[] = {
-    {"json_schema", CDZ_GRAMMAR_SCHEMA}, {"regex", CDZ_GRAMMAR_REGEX},
-    {"gbnf", CDZ_GRAMMAR_GBNF},          {"lark", CDZ_GRAMMAR_LARK},
-    {"grammar", CDZ_GRAMMAR_EITHER},     {"choice", CDZ_GRAMMAR_CHOICE},
+    {"json_schema", CDZ_GRAMMAR_SCHEMA},  {"regex", CDZ_GRAMMAR_REGEX},
+    {"gbnf", CDZ_GRAMMAR_GBNF},           {"lark", CDZ_GRAMMAR_LARK},
+    {"grammar", CDZ_GRAMMAR_EITHER},      {"choice", CDZ_GRAMMAR_CHOICE},
+    {"structural_tag", CDZ_GRAMMAR_TAGS},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -261,8 +262,8 @@ static size_t kind_named(lua_State *L, int index)
     while (k < N_KINDS && strcmp(kinds[k].name, name) != 0) k++;
     if (k == N_KINDS)
         luaL_error(L,
-                   "cadenza.grammar has json_schema, regex, grammar, gbnf, lark and choice, not "
-                   "'%s'",
+                   "cadenza.grammar has json_schema, regex, grammar, gbnf, lark, structural_tag and "
+                   "choice, not '%s'",
                    name);
     return k;
 }

@@ -190,14 +190,14 @@ cdz_status cdz_lua_module_empty(const char *name, cdz_lua_module **out, cdz_erro
 {
     cdz_lua_module *m = calloc(1, sizeof *m);
 
-    if (!m) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    if (!m) return cdz_err_memory_in(err, name);
     cdz_mutex_init(&m->lock);
     m->arena.limit = MAX_DECLARED;
     m->name = strdup(name);
     m->reasons = calloc(MAX_REASONS, sizeof *m->reasons);
     if (!m->name || !m->reasons) {
         unload(m);
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+        return cdz_err_memory_in(err, name);
     }
     *out = m;
     return CDZ_OK;
@@ -269,7 +269,7 @@ const cdz_loader cdz_lua_loader = {
     .base = {CDZ_LOADER_BASE, .id = "org.cadenza.lua-loader", .version = "1.0.0",
              .summary = "Plugins in Lua 5.4, in a sandbox"},
     .caps = CDZ_SANDBOXES,
-    .max_bytes = CDZ_LUA_MAX_SOURCE,
+    .max_bytes = CDZ_LUA_MAX_DATA, /* of scripts less: cdz_lua_take_text */
     .endings = "lua",
     .open = open_file,
     .close = close_file,

@@ -81,19 +81,9 @@ static bool flag(lua_State *L, int row, const char *name)
 
 static void check_keys(lua_State *L, int row, const char *name)
 {
-    lua_pushnil(L);
-    while (lua_next(L, row)) {
-        lua_pop(L, 1);
-        if (lua_type(L, -1) != LUA_TSTRING) continue;
-        const char *key = lua_tostring(L, -1);
-        bool known = false;
-        for (size_t i = 0; i < sizeof row_keys / sizeof *row_keys; i++)
-            known = known || strcmp(key, row_keys[i]) == 0;
-        if (known) continue;
-        const char *near = cdz_nearest_name(key, row_keys, sizeof row_keys / sizeof *row_keys);
-        luaL_error(L, "parameter '%s': unknown field '%s'%s%s%s", name, key,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    }
+    const char *wrong = lua_pushfstring(L, "parameter '%s': unknown field", name);
+    cdz_lua_check_keys(L, row, row_keys, sizeof row_keys / sizeof *row_keys, true, wrong);
+    lua_pop(L, 1);
 }
 
 /* The type that the default, at the top of the stack, implies; NULL: none. */

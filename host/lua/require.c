@@ -1,4 +1,4 @@
-/* require.c - require "name": the other .lua files of a package, and nothing else.
+/* require.c - require "name": the other .lua files of a package, and nothing else; and cadenza.file("name"), its files of data.
  *
  * A package names them in its plugin.ini (files = tables.lua, words.lua). The host reads them with the script, by
  * name and never by a path that the script makes up, so what runs later is what was there then. Each runs once per state,
@@ -47,14 +47,29 @@ cdz_status cdz_lua_read_text(const char *path, char **text, size_t *len, cdz_err
 
 cdz_status cdz_lua_take_text(const cdz_plugin_file *file, char **text, cdz_error *err)
 {
-    if (!file->bytes)
+    if (!file->bytes || file->len > CDZ_LUA_MAX_SOURCE)
         return cdz_err(err, CDZ_E_LIMIT, "%s: has %llu bytes, the limit is %u", file->path,
                        (unsigned long long)file->len, CDZ_LUA_MAX_SOURCE);
     const size_t len = (size_t)file->len;
     CDZ_TRY(check_text(file->path, file->bytes, len, err));
     *text = malloc(len + 1);
-    if (!*text) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", file->path);
+    if (!*text) return cdz_err_memory_in(err, file->path);
     memcpy(*text, file->bytes, len + 1); /* and the NUL */
+    return CDZ_OK;
+}
+
+/* Bytes of any kind, as they were read with the script. */
+static cdz_status take_data(cdz_lua_module *m, const cdz_plugin_file *file, cdz_error *err)
+{
+    cdz_lua_file *f = &m->files[m->n_files + m->n_data];
+    f->name = cdz_arena_strdup(&m->arena, file->name);
+    f->len = (size_t)file->len;
+    if (!f->name) return cdz_err_memory_in(err, m->name);
+    m->n_data++;
+    if (!file->bytes) return CDZ_OK;
+    f->source = malloc(f->len + 1);
+    if (!f->source) return cdz_err_memory_in(err, file->path);
+    memcpy(f->source, file->bytes, f->len + 1);
     return CDZ_OK;
 }
 
@@ -70,13 +85,13 @@ cdz_status cdz_lua_take_files(cdz_lua_module *m, const cdz_plugin_file *entry, c
     size_t total = 0;
 
     m->files = cdz_arena_array(&m->arena, entry->n_files + 1, sizeof *m->files);
-    if (!m->files) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
+    if (!m->files) return cdz_err_memory_in(err, m->name);
     for (uint32_t i = 0; i < entry->n_files; i++) {
         const cdz_plugin_file *file = entry->files[i];
         if (!is_lua(file->name)) continue;
         cdz_lua_file *f = &m->files[m->n_files];
         f->name = cdz_arena_strdup(&m->arena, file->name);
-        if (!f->name) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
+        if (!f->name) return cdz_err_memory_in(err, m->name);
         CDZ_TRY(cdz_lua_take_text(file, &f->source, err));
         f->len = (size_t)file->len;
         m->n_files++;
@@ -86,12 +101,51 @@ cdz_status cdz_lua_take_files(cdz_lua_module *m, const cdz_plugin_file *entry, c
                            "%s: the files of its package have more than %u bytes together",
                            entry->path, MAX_FILES_BYTES);
     }
+    for (uint32_t i = 0; i < entry->n_files; i++)
+        if (!is_lua(entry->files[i]->name)) CDZ_TRY(take_data(m, entry->files[i], err));
     return CDZ_OK;
 }
 
 void cdz_lua_free_files(cdz_lua_module *m)
 {
-    for (uint32_t i = 0; i < m->n_files; i++) free(m->files[i].source);
+    for (uint32_t i = 0; i < m->n_files + m->n_data; i++) free(m->files[i].source);
+}
+
+/* --- data -------------------------------------------------------------------------------------------------------- */
+
+static const cdz_lua_file *find_data(const cdz_lua_module *m, const char *name)
+{
+    for (uint32_t i = m->n_files; i < m->n_files + m->n_data; i++)
+        if (strcmp(m->files[i].name, name) == 0) return &m->files[i];
+    return NULL;
+}
+
+static int refuse_data(lua_State *L, const cdz_lua_module *m, const char *name)
+{
+    const char *names[CDZ_MANIFEST_FILES];
+    if (is_lua(name))
+        return luaL_error(L, "cadenza.file '%s': a script is loaded by require", name);
+    for (uint32_t i = 0; i < m->n_data; i++) names[i] = m->files[m->n_files + i].name;
+    const char *near = m->n_data ? cdz_nearest_name(name, names, m->n_data) : NULL;
+    return luaL_error(L, "cadenza.file '%s': not among the files of plugin.ini%s%s%s", name,
+                      near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* cadenza.file(name): the bytes of a file that plugin.ini lists. */
+int cdz_lua_file_bytes(lua_State *L)
+{
+    const cdz_lua_module *m = cdz_lua_of(L)->module;
+    size_t len;
+    const char *name = luaL_checklstring(L, 1, &len);
+    const cdz_lua_file *f = strlen(name) == len ? find_data(m, name) : NULL;
+
+    if (!f) return refuse_data(L, m, name);
+    if (!f->source)
+        return luaL_error(L, "cadenza.file '%s': has %I bytes, the limit is %I", name,
+                          (lua_Integer)f->len, (lua_Integer)CDZ_LUA_MAX_DATA);
+    cdz_lua_charge(L, (int64_t)(f->len / 64 + 1));
+    lua_pushlstring(L, f->source, f->len);
+    return 1;
 }
 
 /* --- require ------------------------------------------------------------------------------------------------------ */

@@ -16,6 +16,7 @@
 #include "lua/session.h"
 
 #define CDZ_LUA_MAX_SOURCE  (256u << 10)
+#define CDZ_LUA_MAX_DATA    (16u << 20) /* of a file of data */
 #define CDZ_LUA_MAX_PLUGINS 64
 #define CDZ_LUA_MAX_PARAMS  256
 
@@ -35,15 +36,16 @@ typedef struct cdz_lua_def {
     bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish,
         has_companion, has_steer, needs_clock;
     bool own_count; /* a press that says how many stay */
+    bool drops;     /* a strategy that keeps its caches small */
     bool has_apply; /* or what it does to scores is nothing; of other kinds true */
     /* Offsets of the reserved parameters in the parameter struct. */
     uint32_t instructions_at, ms_at, memory_at;
 } cdz_lua_def;
 
-/* Another file of the package, for require. */
+/* Another file of the package, for require and cadenza.file. */
 typedef struct cdz_lua_file {
     const char *name; /* the arena's */
-    char *source;     /* its own */
+    char *source;     /* its own: text of a .lua file, bytes of any other; NULL: too large */
     size_t len;
 } cdz_lua_file;
 
@@ -51,8 +53,8 @@ struct cdz_lua_module {
     char *name; /* of the file, without folders */
     char *source;
     size_t source_len;
-    cdz_lua_file *files; /* what plugin.ini lists */
-    uint32_t n_files;
+    cdz_lua_file *files; /* what plugin.ini lists: (n_files) scripts, then (n_data) others */
+    uint32_t n_files, n_data;
     cdz_arena arena; /* descriptors, parameter tables and their texts */
     cdz_lua_def *defs;
     const cdz_plugin_base **plugins;
@@ -71,6 +73,7 @@ cdz_status cdz_lua_take_text(const cdz_plugin_file *file, char **text, cdz_error
 cdz_status cdz_lua_take_files(cdz_lua_module *m, const cdz_plugin_file *entry, cdz_error *err);
 void cdz_lua_free_files(cdz_lua_module *m);
 void cdz_lua_push_require(lua_State *L); /* [protected] the function */
+int cdz_lua_file_bytes(lua_State *L);    /* cadenza.file */
 
 /* A session of def's plugin for a request (step->request may be NULL: create): file run, functions found, p made. */
 cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_session **out);
@@ -129,6 +132,7 @@ void cdz_lua_read_state(lua_State *L, const cdz_buf *from);
 const void *cdz_lua_companion_extension(const char *id);
 const void *cdz_lua_steer_extension(const char *id);
 const void *cdz_lua_plain_extension(const char *id);
+const void *cdz_lua_drops_extension(const char *id); /* verbs_cache.c: with `drops` */
 cdz_status cdz_lua_leave_scores(const cdz_step *step, cdz_scores *scores);
 /* extensions.c: all of these together; NULL: it offers nothing. state: with row states. */
 typedef const void *cdz_lua_extension_fn(const char *id);

@@ -391,7 +391,7 @@ cdz_status cdz_lua_open(cdz_lua_module *module, uint32_t kind, const cdz_lua_lim
 {
     cdz_lua_session *S = calloc(1, sizeof *S);
 
-    if (!S) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", cdz_lua_module_name(module));
+    if (!S) return cdz_err_memory_in(err, cdz_lua_module_name(module));
     S->module = module;
     S->kind = kind;
     S->limits = *limits;
@@ -405,7 +405,7 @@ cdz_status cdz_lua_open(cdz_lua_module *module, uint32_t kind, const cdz_lua_lim
         const bool starved = S->starved;
         free(S);
         return starved
-                   ? cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", cdz_lua_module_name(module))
+                   ? cdz_err_memory_in(err, cdz_lua_module_name(module))
                    : cdz_err(err, CDZ_E_LIMIT, "%s: memory budget spent: no room for a Lua state",
                              cdz_lua_module_name(module));
     }

@@ -10,25 +10,6 @@
 
 enum { MOST_EDITS = 65536 };
 
-static const char *const edit_keys[] = {"layer",  "place", "op", "scale",
-                                        "vector", "from",  "to", NULL};
-
-static void check_keys(lua_State *L, int at, size_t i)
-{
-    lua_pushnil(L);
-    while (lua_next(L, at)) {
-        lua_pop(L, 1);
-        const char *key = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "a number";
-        size_t k = 0;
-        while (edit_keys[k] && strcmp(key, edit_keys[k]) != 0) k++;
-        if (edit_keys[k]) continue;
-        const char *near =
-            cdz_nearest_name(key, edit_keys, sizeof edit_keys / sizeof *edit_keys - 1);
-        luaL_error(L, "edit %I has no field '%s'%s%s%s", (lua_Integer)i + 1, key,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    }
-}
-
 /* An integer from `least` on; absent: `otherwise`, which may be -1 for none. */
 static uint32_t read_count(lua_State *L, int at, size_t i, const char *key, lua_Integer least,
                            lua_Integer otherwise)
@@ -92,8 +73,11 @@ static cdz_edit read_edit(lua_State *L, int at, size_t i)
 {
     static const char *const places[] = {"embedding", "attention", "mlp", "block", NULL};
     static const char *const ops[] = {"add", "replace", "scale", "project_out", NULL};
+    static const char *const keys[] = {"layer", "place", "op", "scale", "vector", "from", "to"};
 
-    check_keys(L, at, i);
+    cdz_lua_check_keys(L, at, keys, sizeof keys / sizeof *keys, false,
+                       lua_pushfstring(L, "edit %I has no field", (lua_Integer)i + 1));
+    lua_pop(L, 1);
     cdz_edit e = {.layer = read_count(L, at, i, "layer", 0, -1),
                   .place = read_word(L, at, i, "place", places, CDZ_EDIT_BLOCK),
                   .op = read_word(L, at, i, "op", ops, CDZ_EDIT_ADD),

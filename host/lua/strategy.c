@@ -148,6 +148,7 @@ void cdz_lua_push_decoder_ctx(lua_State *L)
     luaL_setfuncs(L, cdz_lua_outside_verbs, 0);
     luaL_setfuncs(L, cdz_lua_insert_verbs, 0);
     luaL_setfuncs(L, cdz_lua_branch_verbs, 0);
+    luaL_setfuncs(L, cdz_lua_cache_verbs, 0);
     cdz_lua_add_request_methods(L);
     lua_pop(L, 3);
     lua_newuserdatauv(L, 0, 0);

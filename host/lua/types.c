@@ -54,6 +54,45 @@ const char *cdz_lua_suggest_key(lua_State *L)
     return near ? lua_pushfstring(L, ": did you mean '%s'?", near) : lua_pushstring(L, "");
 }
 
+static bool is_one_of(const char *key, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(key, names[i]) == 0) return true;
+    return false;
+}
+
+/* Pushes the nearest of the names, or all of a few. */
+static const char *push_hint(lua_State *L, const char *key, const char *const *names, size_t n)
+{
+    enum { FEW = 8 };
+    luaL_Buffer all;
+    const char *near = strlen(key) <= LONGEST_KEY ? cdz_nearest_name(key, names, n) : NULL;
+    if (near) return lua_pushfstring(L, "; did you mean '%s'?", near);
+    if (n > FEW) return lua_pushstring(L, "");
+    luaL_buffinit(L, &all);
+    for (size_t i = 0; i < n; i++) {
+        luaL_addstring(&all, i == 0 ? "; there are " : i + 1 < n ? ", " : " and ");
+        luaL_addstring(&all, names[i]);
+    }
+    luaL_pushresult(&all);
+    return lua_tostring(L, -1);
+}
+
+void cdz_lua_check_keys(lua_State *L, int at, const char *const *names, size_t n, bool listed,
+                        const char *wrong)
+{
+    lua_pushnil(L);
+    while (lua_next(L, at)) {
+        lua_pop(L, 1);
+        const bool text = lua_type(L, -1) == LUA_TSTRING;
+        if (listed && lua_isinteger(L, -1)) continue;
+        const char *key = text ? lua_tostring(L, -1) : luaL_typename(L, -1);
+        if (text && is_one_of(key, names, n)) continue;
+        luaL_error(L, text ? "%s '%s'%s" : "%s that is a %s%s", wrong, key,
+                   push_hint(L, key, names, n));
+    }
+}
+
 const char *cdz_lua_suggest_method(lua_State *L)
 {
     if (luaL_getmetafield(L, 1, "__index") == LUA_TFUNCTION && lua_getupvalue(L, -1, 1) &&

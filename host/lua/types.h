@@ -64,6 +64,10 @@ void cdz_lua_describe_object(lua_State *L, int index);
  * methods of the object at index 1. Pushes it. */
 const char *cdz_lua_suggest_key(lua_State *L);
 const char *cdz_lua_suggest_method(lua_State *L);
+/* Every key of the table at `at` is one of these n names; else an error that begins as `wrong` says ("edit 1 has no field") and
+ * tells the nearest name, or all where they are few. listed: whole numbers are keys, too. */
+void cdz_lua_check_keys(lua_State *L, int at, const char *const *names, size_t n, bool listed,
+                        const char *wrong);
 /* Defines a type: methods, then metamethods; __index falls back from `index` (may be NULL) to the methods. */
 void cdz_lua_define_type(lua_State *L, const char *name, const luaL_Reg *methods,
                          const luaL_Reg *meta, lua_CFunction index);

@@ -220,10 +220,34 @@ static int vec_from(lua_State *L)
     return 1;
 }
 
+/* vec.unpack(bytes [, from [, n]]): little-endian float32 numbers, counted from 1; n: the rest. */
+static int vec_unpack(lua_State *L)
+{
+    size_t len;
+    const char *bytes = luaL_checklstring(L, 1, &len);
+    const lua_Integer all = (lua_Integer)(len / 4), from = luaL_optinteger(L, 2, 1);
+    const lua_Integer n = luaL_optinteger(L, 3, all - from + 1);
+
+    if (from < 1 || n < 0 || from - 1 > all || n > all - (from - 1))
+        return luaL_error(L, "vec.unpack: %I numbers from the %Ith on; there are %I", n, from, all);
+    cdz_lua_charge_elements(L, (size_t)n);
+    cdz_lua_vec *v = cdz_lua_push_vec(L, (size_t)n, 0);
+    for (size_t i = 0; i < (size_t)n; i++) {
+        const unsigned char *b = (const unsigned char *)bytes + 4 * ((size_t)from - 1 + i);
+        const uint32_t bits =
+            b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        memcpy(&v->data[i], &bits, sizeof bits);
+    }
+    return 1;
+}
+
 void cdz_lua_push_vec_lib(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"new", vec_new}, {"from", vec_from}, {"expr", cdz_lua_vec_expr}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"new", vec_new},
+                                         {"from", vec_from},
+                                         {"unpack", vec_unpack},
+                                         {"expr", cdz_lua_vec_expr},
+                                         {NULL, NULL}};
 
     luaL_newlib(L, functions);
 }

@@ -102,20 +102,10 @@ static int push_rollouts(lua_State *L, cdz_lua_verb *v)
     return 1;
 }
 
-static void check_options(lua_State *L, int index)
-{
-    lua_pushnil(L);
-    while (lua_next(L, index)) {
-        const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-        if (strcmp(name, "rows") != 0 && strcmp(name, "greedy") != 0)
-            luaL_error(L, "rollouts: no option '%s'; there are rows and greedy", name);
-        lua_pop(L, 1);
-    }
-}
-
 /* ctx:rollouts(sequences, most [, {rows =, greedy =}]) */
 static int verb_rollouts(lua_State *L)
 {
+    static const char *const options[] = {"rows", "greedy"};
     const lua_Integer most = luaL_checkinteger(L, 3);
 
     cdz_lua_decoder(L);
@@ -126,7 +116,8 @@ static int verb_rollouts(lua_State *L)
         lua_replace(L, 4);
     }
     luaL_checktype(L, 4, LUA_TTABLE);
-    check_options(L, 4);
+    cdz_lua_check_keys(L, 4, options, sizeof options / sizeof *options, false,
+                       "rollouts: no option");
     lua_getfield(L, 4, "rows");
     lua_getfield(L, 4, "greedy");
     const uint32_t n = cdz_lua_count_seqs(L, 2);

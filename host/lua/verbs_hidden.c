@@ -50,16 +50,15 @@ static int verb_hidden_states(lua_State *L)
     return 1;
 }
 
-/* The vectors of the list at 2, side by side in a userdata, `width` numbers each. */
-static const float *read_vectors(lua_State *L, const char *name, size_t n, uint32_t width)
+const float *cdz_lua_read_vectors(lua_State *L, int at, const char *name, size_t n, size_t width)
 {
     float *all = lua_newuserdatauv(L, n * width * sizeof *all, 0);
     for (size_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        lua_rawgeti(L, at, (lua_Integer)i + 1);
         const cdz_lua_vec *v = cdz_lua_check_vec(L, lua_gettop(L));
         if (v->n != width)
-            luaL_error(L, "%s: vector %I has %I numbers; a hidden state of this model has %I", name,
-                       (lua_Integer)i + 1, (lua_Integer)v->n, (lua_Integer)width);
+            luaL_error(L, "%s: vector %I has %I numbers; expected %I", name, (lua_Integer)i + 1,
+                       (lua_Integer)v->n, (lua_Integer)width);
         memcpy(all + i * width, v->data, width * sizeof *all);
         lua_pop(L, 1);
     }
@@ -80,7 +79,7 @@ static int score(lua_State *L, const char *name, score_verb *verb)
         return luaL_error(L, "%s: %I vectors; from 1 to 4096", name, (lua_Integer)n);
     if (!cdz_facts(dec, NULL, &facts)) return luaL_error(L, "%s: the request has no model", name);
     cdz_lua_charge_elements(L, n * facts.width + n * facts.n_vocab);
-    cdz_lua_try(L, verb(dec, read_vectors(L, name, n, facts.width), (uint32_t)n, &out));
+    cdz_lua_try(L, verb(dec, cdz_lua_read_vectors(L, 2, name, n, facts.width), (uint32_t)n, &out));
     lua_createtable(L, (int)n, 0);
     for (uint32_t row = 0; row < out.n_rows; row++) {
         cdz_lua_vec *v = cdz_lua_push_vec(L, out.n_vocab, 0);
@@ -100,6 +99,30 @@ static int verb_head(lua_State *L)
 static int verb_lens(lua_State *L)
 {
     return score(L, "lens", cdz_lens);
+}
+
+/* ctx:embed(ids [, model]): the vector that the model has for each. */
+static int verb_embed(lua_State *L)
+{
+    cdz_decoder *dec = cdz_lua_decoder(L);
+    const cdz_ids ids = cdz_lua_check_ids(L, 2);
+    const char *model = luaL_optstring(L, 3, NULL);
+    cdz_model_facts facts = {.size = sizeof facts};
+
+    if (!cdz_facts(dec, model, &facts))
+        return luaL_error(L, "embed: the request has no model '%s'", model ? model : "target");
+    if (ids.len > MOST_ROWS)
+        return luaL_error(L, "embed: %I ids; at most 4096", (lua_Integer)ids.len);
+    cdz_lua_charge_elements(L, 2 * (size_t)ids.len * facts.width);
+    float *all = lua_newuserdatauv(L, ((size_t)ids.len * facts.width + 1) * sizeof *all, 0);
+    cdz_lua_try(L, cdz_embed(dec, model, ids.at, ids.len, all));
+    lua_createtable(L, (int)ids.len, 0);
+    for (uint32_t i = 0; i < ids.len; i++) {
+        cdz_lua_vec *v = cdz_lua_push_vec(L, facts.width, 1);
+        memcpy(v->data, all + (size_t)i * facts.width, facts.width * sizeof *all);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
 }
 
 static void set_integer(lua_State *L, const char *name, lua_Integer n)
@@ -134,5 +157,6 @@ const luaL_Reg cdz_lua_hidden_verbs[] = {{"keep_hidden", verb_keep_hidden},
                                          {"hidden_states", verb_hidden_states},
                                          {"head", verb_head},
                                          {"lens", verb_lens},
+                                         {"embed", verb_embed},
                                          {"facts", verb_facts},
                                          {NULL, NULL}};

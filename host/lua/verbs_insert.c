@@ -28,29 +28,15 @@ static uint32_t flag_of(lua_State *L, int index, const char *name, uint32_t flag
     return set ? flag : 0;
 }
 
-/* Options that do not exist are errors: a misspelt one would be lost. */
-static void check_options(lua_State *L, int index)
-{
-    static const char *const options[] = {"shown", "counts", "stops", "who"};
-    lua_pushnil(L);
-    while (lua_next(L, index)) {
-        const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-        bool known = false;
-        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-            known |= strcmp(name, options[i]) == 0;
-        if (!known)
-            luaL_error(L, "insert: no option '%s'; there are shown, counts, stops and who", name);
-        lua_pop(L, 1);
-    }
-}
-
 static inserting *read_options(lua_State *L, int index)
 {
+    static const char *const options[] = {"shown", "counts", "stops", "who"};
     inserting *in = lua_newuserdatauv(L, sizeof *in, 1);
     *in = (inserting){0};
     if (lua_isnoneornil(L, index)) return in;
     luaL_checktype(L, index, LUA_TTABLE);
-    check_options(L, index);
+    cdz_lua_check_keys(L, index, options, sizeof options / sizeof *options, false,
+                       "insert: no option");
     in->flags = flag_of(L, index, "shown", CDZ_INSERT_SHOWN) |
                 flag_of(L, index, "counts", CDZ_INSERT_COUNTS) |
                 flag_of(L, index, "stops", CDZ_INSERT_STOPS);

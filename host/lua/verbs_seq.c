@@ -18,7 +18,7 @@ static seq_object *check_object(lua_State *L, int index)
     return luaL_checkudata(L, index, CDZ_LUA_SEQ);
 }
 
-static cdz_seq *check_seq(lua_State *L, int index)
+cdz_seq *cdz_lua_check_seq(lua_State *L, int index)
 {
     const seq_object *o = check_object(L, index);
 
@@ -32,7 +32,7 @@ static cdz_seq *check_own(lua_State *L, int index)
 {
     if (check_object(L, index)->of_row)
         luaL_error(L, "a row's sequence is edited by ctx:append and ctx:rewind");
-    return check_seq(L, index);
+    return cdz_lua_check_seq(L, index);
 }
 
 /* The collector does not see how much a sequence holds, so it runs once for every few that are made: a search that drops
@@ -73,19 +73,23 @@ static int verb_seq_new(lua_State *L)
     return 1;
 }
 
-static int verb_seq_of_row(lua_State *L)
+void cdz_lua_push_row_seq(lua_State *L, uint32_t row)
 {
-    const uint32_t row = cdz_lua_opt_row(L, 2);
     seq_object *o = push_object(L);
 
     o->of_row = true;
     o->row = row;
+}
+
+static int verb_seq_of_row(lua_State *L)
+{
+    cdz_lua_push_row_seq(L, cdz_lua_opt_row(L, 2));
     return 1;
 }
 
 static int fork_at(lua_State *L, int at)
 {
-    const cdz_seq *seq = check_seq(L, at);
+    const cdz_seq *seq = cdz_lua_check_seq(L, at);
 
     collect_dropped(L);
     seq_object *o = push_object(L);
@@ -148,18 +152,75 @@ static int hide_as_at(lua_State *L, int at)
 static int steer_at(lua_State *L, int at)
 {
     cdz_lua_charge(L, 20);
-    return cdz_lua_steer_at(L, at, check_seq(L, at));
+    return cdz_lua_steer_at(L, at, cdz_lua_check_seq(L, at));
+}
+
+enum { MOST_VECTORS = 4096 };
+
+/* Vectors at `at`, a list of as many numbers each: side by side; *width: how many numbers. */
+static const float *read_embeds(lua_State *L, int at, uint32_t *n, uint32_t *width)
+{
+    luaL_checktype(L, at, LUA_TTABLE);
+    const size_t len = lua_rawlen(L, at);
+    if (len > MOST_VECTORS) luaL_error(L, "embeds: %I vectors; at most 4096", (lua_Integer)len);
+    *n = (uint32_t)len;
+    *width = 0;
+    if (len == 0) return NULL;
+    lua_rawgeti(L, at, 1);
+    const size_t numbers = cdz_lua_check_vec(L, lua_gettop(L))->n;
+    if (numbers > UINT32_MAX / len) luaL_error(L, "embeds: the vectors are too long");
+    cdz_lua_charge_elements(L, numbers * len);
+    *width = (uint32_t)numbers;
+    return cdz_lua_read_vectors(L, at, "embeds", len, numbers);
+}
+
+/* seq:embeds(from, vectors), tokens counted from 1; seq:embeds(from, n): the ids again. A row's, too. */
+static int embeds_at(lua_State *L, int at)
+{
+    cdz_seq *seq = cdz_lua_check_seq(L, at);
+    const lua_Integer from = luaL_checkinteger(L, at + 1);
+    uint32_t n = 0, width = 0;
+    const float *vectors = NULL;
+
+    luaL_argcheck(L, from >= 1 && from <= INT32_MAX, at + 1, "must be 1 or more");
+    if (lua_type(L, at + 2) == LUA_TNUMBER) {
+        const lua_Integer count = luaL_checkinteger(L, at + 2);
+        luaL_argcheck(L, count >= 0 && count <= INT32_MAX, at + 2, "must be 0 or more");
+        n = (uint32_t)count;
+    } else {
+        vectors = read_embeds(L, at + 2, &n, &width);
+    }
+    cdz_lua_try(L, cdz_seq_embeds(cdz_lua_decoder(L), seq, (uint32_t)from - 1, vectors, n, width));
+    lua_settop(L, at);
+    return 1;
+}
+
+/* seq:append_embeds(vectors [, id]): id, else 0, is what ids of the sequence have there. */
+static int append_embeds_at(lua_State *L, int at)
+{
+    if (check_object(L, at)->of_row)
+        return luaL_error(L,
+                          "a row gets vectors by ctx:insert(ids), then seq:embeds(from, vectors)");
+    cdz_seq *seq = cdz_lua_check_seq(L, at);
+    const int32_t id = lua_isnoneornil(L, at + 2) ? 0 : cdz_lua_check_token(L, at + 2);
+    uint32_t n, width;
+    const float *vectors = read_embeds(L, at + 1, &n, &width);
+
+    cdz_lua_try(L, cdz_seq_append_embeds(cdz_lua_decoder(L), seq, id, vectors, n, width));
+    cdz_lua_of(L)->ids_clock++;
+    lua_settop(L, at);
+    return 1;
 }
 
 static int ids_at(lua_State *L, int at)
 {
-    cdz_lua_push_ids_view(L, cdz_seq_ids(cdz_lua_decoder(L), check_seq(L, at)));
+    cdz_lua_push_ids_view(L, cdz_seq_ids(cdz_lua_decoder(L), cdz_lua_check_seq(L, at)));
     return 1;
 }
 
 static int length_at(lua_State *L, int at)
 {
-    lua_pushinteger(L, cdz_seq_length(cdz_lua_decoder(L), check_seq(L, at)));
+    lua_pushinteger(L, cdz_seq_length(cdz_lua_decoder(L), cdz_lua_check_seq(L, at)));
     return 1;
 }
 
@@ -178,12 +239,14 @@ TWO_FACES(append)
 TWO_FACES(truncate)
 TWO_FACES(hide_as)
 TWO_FACES(steer)
+TWO_FACES(embeds)
+TWO_FACES(append_embeds)
 TWO_FACES(ids)
 TWO_FACES(length)
 
 static int seq_len(lua_State *L)
 {
-    lua_pushinteger(L, cdz_seq_ids(cdz_lua_decoder(L), check_seq(L, 1)).len);
+    lua_pushinteger(L, cdz_seq_ids(cdz_lua_decoder(L), cdz_lua_check_seq(L, 1)).len);
     return 1;
 }
 
@@ -215,7 +278,7 @@ void cdz_lua_read_seqs(lua_State *L, int index, cdz_lua_verb *v)
             lua_rawgeti(L, index, (lua_Integer)i + 1);
         else
             lua_pushvalue(L, index);
-        v->seqs[i] = check_seq(L, lua_gettop(L));
+        v->seqs[i] = cdz_lua_check_seq(L, lua_gettop(L));
         lua_pop(L, 1);
     }
 }
@@ -376,16 +439,27 @@ const luaL_Reg cdz_lua_seq_verbs[] = {
     {"seq_fork", verb_seq_fork},       {"seq_free", verb_seq_free},
     {"seq_append", verb_seq_append},   {"seq_truncate", verb_seq_truncate},
     {"seq_hide_as", verb_seq_hide_as}, {"seq_steer", verb_seq_steer},
+    {"seq_embeds", verb_seq_embeds},   {"seq_append_embeds", verb_seq_append_embeds},
     {"seq_ids", verb_seq_ids},         {"seq_length", verb_seq_length},
     {"seq_forward", verb_seq_forward}, {"seq_process", verb_seq_process},
     {"stop_test", verb_stop_test},     {NULL, NULL}};
 
 void cdz_lua_open_seq(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"fork", seq_fork},         {"free", seq_free},       {"append", seq_append},
-        {"truncate", seq_truncate}, {"hide_as", seq_hide_as}, {"ids", seq_ids},
-        {"length", seq_length},     {"steer", seq_steer},     {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"fork", seq_fork},
+                                       {"free", seq_free},
+                                       {"append", seq_append},
+                                       {"truncate", seq_truncate},
+                                       {"hide_as", seq_hide_as},
+                                       {"ids", seq_ids},
+                                       {"length", seq_length},
+                                       {"steer", seq_steer},
+                                       {"embeds", seq_embeds},
+                                       {"append_embeds", seq_append_embeds},
+                                       {"drop", cdz_lua_seq_drop},
+                                       {"kv", cdz_lua_seq_kv},
+                                       {"attention", cdz_lua_seq_attention},
+                                       {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__len", seq_len}, {"__gc", seq_gc}, {NULL, NULL}};
 
     cdz_lua_define_type(L, CDZ_LUA_SEQ, methods, meta, NULL);

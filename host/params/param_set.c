@@ -32,11 +32,6 @@ static cdz_status refuse(const cdz_param *param, const cdz_json *value, const ch
     return st;
 }
 
-static cdz_status no_memory(const cdz_param *param, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", param->name);
-}
-
 static bool in_range(const cdz_param *param, double value)
 {
     if (!isfinite(value) || value < param->min || value > param->max) return false;
@@ -100,7 +95,7 @@ static cdz_status set_string(const cdz_param *param, void *field, const cdz_json
     if (memchr(value->string, 0, value->len))
         return refuse(param, value, " without a NUL character", err);
     const char *copy = cdz_arena_strndup(arena, value->string, value->len);
-    if (!copy) return no_memory(param, err);
+    if (!copy) return cdz_err_memory_in(err, param->name);
     *(const char **)field = copy;
     return CDZ_OK;
 }
@@ -148,7 +143,7 @@ static cdz_status ints_from(const cdz_param *param, const cdz_json *whole, const
                             uint32_t n, cdz_int_list *out, cdz_arena *arena, cdz_error *err)
 {
     int64_t *at = cdz_arena_array(arena, n, sizeof *at);
-    if (!at) return no_memory(param, err);
+    if (!at) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < n; i++) {
         if (items[i].type != CDZ_JSON_INT ||
             (param->type != CDZ_T_WEIGHTED && !good_int(param, &items[i])))
@@ -173,7 +168,7 @@ static cdz_status set_reals(const cdz_param *param, cdz_real_list *field, const 
     uint32_t n;
     const cdz_json *items = items_of(value, &n);
     double *at = cdz_arena_array(arena, n, sizeof *at);
-    if (!at) return no_memory(param, err);
+    if (!at) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < n; i++)
         if (!good_real(param, &items[i], &at[i])) return refuse(param, value, NULL, err);
     *field = (cdz_real_list){at, n, true};
@@ -186,12 +181,12 @@ static cdz_status set_strings(const cdz_param *param, cdz_string_list *field, co
     uint32_t n;
     const cdz_json *items = items_of(value, &n);
     cdz_string *at = cdz_arena_array(arena, n, sizeof *at);
-    if (!at) return no_memory(param, err);
+    if (!at) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < n; i++) {
         if (items[i].type != CDZ_JSON_STRING) return refuse(param, value, NULL, err);
         at[i].at = cdz_arena_strndup(arena, items[i].string, items[i].len);
         at[i].len = items[i].len;
-        if (!at[i].at) return no_memory(param, err);
+        if (!at[i].at) return cdz_err_memory_in(err, param->name);
     }
     *field = (cdz_string_list){at, n, true};
     return CDZ_OK;
@@ -202,7 +197,7 @@ static cdz_status set_int_lists(const cdz_param *param, cdz_int_lists *field, co
 {
     if (value->type != CDZ_JSON_ARRAY) return refuse(param, value, NULL, err);
     cdz_int_list *at = cdz_arena_array(arena, value->len, sizeof *at);
-    if (!at) return no_memory(param, err);
+    if (!at) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < value->len; i++) {
         const cdz_json *list = &value->items[i];
         if (list->type != CDZ_JSON_ARRAY) return refuse(param, value, NULL, err);
@@ -234,7 +229,7 @@ static cdz_status set_weighted(const cdz_param *param, cdz_weighted_list *field,
     if (!cdz_json_is(pairs, CDZ_JSON_ARRAY)) return refuse(param, value, NULL, err);
 
     cdz_weighted *at = cdz_arena_array(arena, pairs->len, sizeof *at);
-    if (!at) return no_memory(param, err);
+    if (!at) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < pairs->len; i++) {
         const cdz_json *pair = &pairs->items[i];
         if (pair->type != CDZ_JSON_ARRAY || pair->len != 2 ||
@@ -275,7 +270,7 @@ static cdz_status choice_from(const cdz_param *param, const cdz_json *whole, con
     const uint32_t n = several ? item->len : 1;
     const cdz_json *lists = several ? item->items : item;
     cdz_int_list *at = cdz_arena_array(arena, n, sizeof *at);
-    if (!at) return no_memory(param, err);
+    if (!at) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < n; i++) {
         if (lists[i].type != CDZ_JSON_ARRAY || lists[i].len == 0)
             return refuse(param, whole, NULL, err);
@@ -290,7 +285,7 @@ static cdz_status set_int_choices(const cdz_param *param, cdz_int_choices *field
 {
     if (value->type != CDZ_JSON_ARRAY) return refuse(param, value, NULL, err);
     cdz_int_lists *at = cdz_arena_array(arena, value->len, sizeof *at);
-    if (!at) return no_memory(param, err);
+    if (!at) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < value->len; i++)
         CDZ_TRY(choice_from(param, value, &value->items[i], &at[i], arena, err));
     *field = (cdz_int_choices){at, value->len, true};

@@ -119,11 +119,11 @@ static cdz_status read_commas(const cdz_param *param, const char *text, cdz_aren
     for (const char *at = text; at[item_length(at)]; n++) at += item_length(at) + 1;
 
     cdz_json *items = cdz_arena_array(arena, n, sizeof *items);
-    if (!items) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", param->name);
+    if (!items) return cdz_err_memory_in(err, param->name);
     for (const char *at = text; i < n; i++) {
         size_t len = item_length(at);
         char *item = trimmed(at, len, arena);
-        if (!item) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", param->name);
+        if (!item) return cdz_err_memory_in(err, param->name);
         read_item(param, item, arena, &items[i]);
         at += len + 1;
     }
@@ -136,12 +136,12 @@ static cdz_status real_weights(const cdz_param *param, cdz_arena *arena, cdz_jso
                                cdz_error *err)
 {
     cdz_json *pairs = cdz_arena_array(arena, value->len, sizeof *pairs);
-    if (!pairs) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", param->name);
+    if (!pairs) return cdz_err_memory_in(err, param->name);
     for (uint32_t i = 0; i < value->len; i++) {
         pairs[i] = value->items[i];
         if (pairs[i].type != CDZ_JSON_ARRAY || pairs[i].len != 2) continue;
         cdz_json *pair = cdz_arena_array(arena, 2, sizeof *pair);
-        if (!pair) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", param->name);
+        if (!pair) return cdz_err_memory_in(err, param->name);
         memcpy(pair, pairs[i].items, 2 * sizeof *pair);
         integers_to_reals(&pair[1]);
         pairs[i].items = pair;
@@ -184,7 +184,7 @@ cdz_status cdz_param_from_text(const cdz_param *param, const char *text, cdz_are
                                cdz_json *out, cdz_error *err)
 {
     char *copy = trimmed(text, strlen(text), arena); /* JSON strings may point into it */
-    if (!copy) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", param->name);
+    if (!copy) return cdz_err_memory_in(err, param->name);
     if (strcmp(copy, "none") == 0) {
         *out = (cdz_json){.type = CDZ_JSON_NULL};
         return CDZ_OK;

@@ -239,6 +239,16 @@ cdz_status cdz_settings_take(cdz_settings *settings, const cdz_setting *row, con
     return CDZ_OK;
 }
 
+const char *const *cdz_settings_texts(const cdz_settings *settings, const cdz_setting *row,
+                                      uint32_t *n)
+{
+    const unsigned char *home = home_of((cdz_settings *)(uintptr_t)settings, row);
+    *n = 0;
+    if (row->kind != CDZ_KIND_TEXTS || !home) return NULL;
+    *n = *(const uint32_t *)(const void *)(home + row->count);
+    return *(const char *const *const *)(const void *)(home + row->offset);
+}
+
 void cdz_settings_free(cdz_settings *settings)
 {
     const cdz_setting *row;

@@ -17,6 +17,7 @@
 typedef enum cdz_flag_trait {
     CDZ_FLAG_OFTEN = 1u << 0, /* in the short help */
     CDZ_FLAG_ONCE = 1u << 1,  /* a second one is refused: the first would be lost */
+    CDZ_FLAG_PAIR = 1u << 2,  /* "A:NUMBER", which may also be two words, A and NUMBER */
 } cdz_flag_trait;
 
 typedef struct cdz_flag {
@@ -52,10 +53,11 @@ typedef enum cdz_setting_group {
     CDZ_TAKES_SERVER = 1u << 14,       /* --listen, --max-queue, ... */
     CDZ_TAKES_HUB = 1u << 15,          /* of the model --revision and --offline alone */
     CDZ_TAKES_TOOLS = 1u << 16,        /* --tool */
+    CDZ_TAKES_OTHERS = 1u << 17,       /* --with */
     /* What runs requests has all of these. */
     CDZ_TAKES_ALL = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE |
                     CDZ_TAKES_GENERATION | CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS |
-                    CDZ_TAKES_DRAFT | CDZ_TAKES_TIME | CDZ_TAKES_TOOLS,
+                    CDZ_TAKES_DRAFT | CDZ_TAKES_OTHERS | CDZ_TAKES_TIME | CDZ_TAKES_TOOLS,
 } cdz_setting_group;
 
 /* What an option, a key or a variable holds, and the field's type. */
@@ -169,7 +171,7 @@ typedef struct cdz_server_settings {
     const char *const *allowed_hosts, *const *cors_origins;
     uint32_t n_allowed_hosts, n_cors_origins;
     uint32_t max_queue_tokens, max_connections;
-    uint64_t max_body;
+    uint64_t max_body, max_unread;
     double drain_timeout, head_timeout, body_timeout, idle_timeout, read_timeout;
     bool open_metrics;
 } cdz_server_settings;
@@ -179,6 +181,7 @@ typedef struct cdz_served_settings {
     const char *name, *path;
     const char *load; /* "start", "first_use" or NULL: the second */
     double idle;      /* seconds; 0: it stays */
+    const char *control_vector, *control_vector_scaled, *control_vector_layer_range; /* or NULL */
 } cdz_served_settings;
 
 /* What the program itself needs, beside the structs of cadenza.h. */
@@ -211,6 +214,9 @@ typedef struct cdz_settings {
 /* Takes a value into its field; NULL of what takes none. The sentence says what was expected, and not of what. */
 cdz_status cdz_settings_take(cdz_settings *settings, const cdz_setting *setting, const char *value,
                              cdz_error *err);
+/* Of TEXTS: the list, n of them; of others NULL. */
+const char *const *cdz_settings_texts(const cdz_settings *settings, const cdz_setting *setting,
+                                      uint32_t *n);
 void cdz_settings_free(cdz_settings *settings);
 /* A copy with lists of its own; texts are those of `from`. */
 cdz_status cdz_settings_copy(const cdz_settings *from, cdz_settings *out, cdz_error *err);

@@ -1,14 +1,15 @@
-/* settings_server.c - the file of a server: [server] has its options as keys, each [model NAME] is a model, and the section that is
- * called as the scheduler has its parameters. See settings.h. What the command line said wins. */
+/* settings_server.c - the file of a server: [server] has its options as keys, each [model NAME] is a model, [models] has further
+ * ones that decode loops use by name, and the section that is called as the scheduler has its parameters. See settings.h. What the command line said wins. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/ini.h"
 #include "params/params.h"
 #include "params/settings.h"
 
-static const char of_model[] = "model ";
+static const char of_model[] = "model ", of_others[] = "models";
 
 /* The row of a key; sections of models are one section to the table. */
 static const cdz_setting *row_of(const char *section, const char *key)
@@ -38,11 +39,6 @@ static cdz_status wrong_value(const char *file, const cdz_ini_setting *at, cdz_e
 
 /* --- values ------------------------------------------------------------------------------------------------- */
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the server's file");
-}
-
 /* Names apart by commas. */
 static cdz_status take_each(cdz_settings *settings, const cdz_setting *row, const char *value,
                             cdz_arena *arena, cdz_error *err)
@@ -52,7 +48,7 @@ static cdz_status take_each(cdz_settings *settings, const cdz_setting *row, cons
         const size_t n = strcspn(at, " \t,");
         if (!n) break;
         const char *one = cdz_arena_strndup(arena, at, n);
-        if (!one) return no_memory(err);
+        if (!one) return cdz_err_memory(err, "the server's file");
         CDZ_TRY(cdz_settings_take(settings, row, one, err));
         at += n;
     }
@@ -67,7 +63,8 @@ static cdz_status take(cdz_settings *settings, const cdz_setting *row, const cha
         return cdz_err(err, CDZ_E_USAGE, "expected yes or no");
     if (row->kind == CDZ_KIND_SWITCH && !cdz_param_is_yes_text(value)) return CDZ_OK;
     const char *kept = cdz_arena_strdup(arena, value);
-    return kept ? cdz_settings_take(settings, row, kept, err) : no_memory(err);
+    return kept ? cdz_settings_take(settings, row, kept, err)
+                : cdz_err_memory(err, "the server's file");
 }
 
 /* --- sections ------------------------------------------------------------------------------------------------ */
@@ -85,7 +82,7 @@ static cdz_status add_model(const char *file, const cdz_ini_section *section,
             return cdz_err(err, CDZ_E_USAGE, "%s:%u: [%s]: there is a model of that name already",
                            file, section->line, section->name);
     models->at[models->n].name = cdz_arena_strdup(arena, name);
-    return models->at[models->n++].name ? CDZ_OK : no_memory(err);
+    return models->at[models->n++].name ? CDZ_OK : cdz_err_memory(err, "the server's file");
 }
 
 const char *cdz_settings_scheduler(const char *said)
@@ -111,16 +108,17 @@ static cdz_status read_sections(const char *file, const cdz_ini *ini, const cdz_
 {
     models->n = 0;
     models->at = cdz_arena_array(arena, ini->n_sections + 1, sizeof *models->at);
-    if (!models->at) return no_memory(err);
+    if (!models->at) return cdz_err_memory(err, "the server's file");
     memset(models->at, 0, (ini->n_sections + 1) * sizeof *models->at);
     for (uint32_t i = 0; i < ini->n_sections; i++) {
         const char *name = ini->sections[i].name;
         if (strncmp(name, of_model, sizeof of_model - 1) == 0)
             CDZ_TRY(add_model(file, &ini->sections[i], models, arena, err));
-        else if (strcmp(name, "server") != 0 && !is_of_scheduler(ini, before, name))
+        else if (strcmp(name, "server") != 0 && strcmp(name, of_others) != 0 &&
+                 !is_of_scheduler(ini, before, name))
             return cdz_err(err, CDZ_E_USAGE,
                            "%s:%u: [%.48s] is no section of a server's file, which has [server], "
-                           "[model NAME] and one called as its scheduler",
+                           "[model NAME], [models] and one called as its scheduler",
                            file, ini->sections[i].line, name);
     }
     return CDZ_OK;
@@ -142,7 +140,7 @@ static cdz_status take_of_model(const char *file, const cdz_ini_setting *at,
     cdz_served_settings *model = model_of(models, at->section);
     if (!row || !model) return unknown_key(file, at, "model NAME", err);
     const char *kept = cdz_arena_strdup(arena, at->value);
-    if (!kept) return no_memory(err);
+    if (!kept) return cdz_err_memory(err, "the server's file");
     return cdz_setting_put(row, model, kept, err) == CDZ_OK ? CDZ_OK : wrong_value(file, at, err);
 }
 
@@ -157,15 +155,29 @@ static cdz_status take_of_server(const char *file, const cdz_ini_setting *at,
                                                                 : wrong_value(file, at, err);
 }
 
-/* Has the command line this parameter? */
-static bool has_parameter(const cdz_options *options, const char *name)
+/* Has a list of NAME=VALUE this name? */
+static bool has_name(const char *const *list, uint32_t n_list, const char *name)
 {
     const size_t n = strlen(name);
-    for (uint32_t i = 0; i < options->n_scheduler_params; i++)
-        if (strncmp(options->scheduler_params[i], name, n) == 0 &&
-            options->scheduler_params[i][n] == '=')
-            return true;
+    for (uint32_t i = 0; i < n_list; i++)
+        if (strncmp(list[i], name, n) == 0 && list[i][n] == '=') return true;
     return false;
+}
+
+/* NAME = FOLDER, as --with NAME=FOLDER: a path beside the file, or what --with takes. */
+static cdz_status take_other(const char *file, const cdz_ini_setting *at, cdz_settings *settings,
+                             cdz_arena *arena, cdz_error *err)
+{
+    const char *slash = strrchr(file, '/');
+    const char *near = slash && at->value[0] != '/'
+                           ? cdz_arena_printf(arena, "%.*s/%s", (int)(slash - file), file, at->value)
+                           : at->value;
+    if (!near) return cdz_err_memory(err, "the server's file");
+    const char *folder = access(near, F_OK) == 0 ? near : at->value;
+    const char *text = cdz_arena_printf(arena, "%s=%s", at->name, folder);
+    if (has_name(settings->program.with, settings->program.n_with, at->name)) return CDZ_OK;
+    return text ? cdz_settings_take(settings, cdz_setting_named("with"), text, err)
+                : cdz_err_memory(err, "the server's file");
 }
 
 /* What the scheduler makes of it is told when it is found. */
@@ -174,10 +186,11 @@ static cdz_status take_of_scheduler(const cdz_ini_setting *at, cdz_settings *set
 {
     const char *used = cdz_settings_scheduler(settings->options.scheduler);
     if (strcmp(cdz_settings_scheduler(at->section), used) != 0) return CDZ_OK;
-    if (has_parameter(&settings->options, at->name)) return CDZ_OK;
+    if (has_name(settings->options.scheduler_params, settings->options.n_scheduler_params, at->name))
+        return CDZ_OK;
     const char *text = cdz_arena_printf(arena, "%s=%s", at->name, at->value);
     return text ? cdz_settings_take(settings, cdz_setting_named("scheduler_set"), text, err)
-                : no_memory(err);
+                : cdz_err_memory(err, "the server's file");
 }
 
 static cdz_status read_all(const char *file, const cdz_ini *ini, const cdz_settings *before,
@@ -191,11 +204,13 @@ static cdz_status read_all(const char *file, const cdz_ini *ini, const cdz_setti
             CDZ_TRY(take_of_server(file, at, before, settings, arena, err));
         else if (strncmp(at->section, of_model, sizeof of_model - 1) == 0)
             CDZ_TRY(take_of_model(file, at, models, arena, err));
+        else if (strcmp(at->section, of_others) == 0)
+            CDZ_TRY(take_other(file, at, settings, arena, err));
     }
     /* When it is known which scheduler there is. */
     for (uint32_t i = 0; i < ini->n_settings; i++) {
         const cdz_ini_setting *at = &ini->settings[i];
-        if (strcmp(at->section, "server") == 0 ||
+        if (strcmp(at->section, "server") == 0 || strcmp(at->section, of_others) == 0 ||
             strncmp(at->section, of_model, sizeof of_model - 1) == 0)
             continue;
         if (take_of_scheduler(at, settings, arena, err) != CDZ_OK)

@@ -65,10 +65,15 @@ static bool holds_gguf(const char *folder)
 /* A config.json alone may be anybody's. */
 static bool is_model(const char *folder)
 {
-    static const char *const beside[] = {"tokenizer.json",        "tokenizer.model",
-                                         "spiece.model",          "source.spm",
-                                         "tokenizer_config.json", "generation_config.json",
-                                         "model.safetensors",     "model.safetensors.index.json"};
+    static const char *const beside[] = {"tokenizer.json",
+                                         "tokenizer.model",
+                                         "spiece.model",
+                                         "source.spm",
+                                         "tekken.json",
+                                         "tokenizer_config.json",
+                                         "generation_config.json",
+                                         "model.safetensors",
+                                         "model.safetensors.index.json"};
     if (holds(folder, "config.json"))
         for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
             if (holds(folder, beside[i])) return true;

@@ -54,8 +54,7 @@ static cdz_status read_more(cdz_loaded *l, const char *path, uint32_t i, cdz_err
 {
     struct stat s;
     const size_t limit = limit_of(l->loader);
-    if (!describe(l, path, &l->more[i]))
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!describe(l, path, &l->more[i])) return cdz_err_memory_in(err, path);
     if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && (uint64_t)s.st_size > limit) {
         l->more[i].len = (uint64_t)s.st_size;
         return CDZ_OK;
@@ -69,8 +68,7 @@ static cdz_status read_listed(cdz_loaded *l, const cdz_manifest *m, cdz_error *e
     l->manifest = cdz_arena_strdup(&l->arena, m->path);
     l->more = cdz_arena_array(&l->arena, m->n_files + 1, sizeof *l->more);
     l->more_bytes = cdz_arena_array(&l->arena, m->n_files + 1, sizeof *l->more_bytes);
-    if (!list || !l->manifest || !l->more || !l->more_bytes)
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->path);
+    if (!list || !l->manifest || !l->more || !l->more_bytes) return cdz_err_memory_in(err, m->path);
     l->file.files = list;
     for (uint32_t i = 0; i < m->n_files; i++) {
         l->file.n_files = i + 1; /* counted first: its bytes are freed however this ends */
@@ -89,7 +87,7 @@ static cdz_status read_package(cdz_loaded *l, const char *path, cdz_error *err)
     cdz_manifest manifest = {0};
     cdz_error other = {0};
     cdz_status st = CDZ_OK;
-    if (!folder) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!folder) return cdz_err_memory_in(err, path);
     if (cdz_manifest_present(folder) && cdz_manifest_read(folder, &manifest, &other) == CDZ_OK &&
         strcmp(manifest.entry, l->file.name) == 0)
         st = read_listed(l, &manifest, err);
@@ -100,7 +98,7 @@ static cdz_status read_package(cdz_loaded *l, const char *path, cdz_error *err)
 static cdz_status read_entry(cdz_loaded *l, const char *path, int fd, cdz_error *err)
 {
     size_t len = 0;
-    if (!describe(l, path, &l->file)) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!describe(l, path, &l->file)) return cdz_err_memory_in(err, path);
     CDZ_TRY(cdz_file_read_fd(fd, path, limit_of(l->loader), &l->bytes, &len, err));
     l->file.bytes = l->bytes;
     l->file.len = len;
@@ -111,7 +109,7 @@ cdz_status cdz_loaded_read(const cdz_loader *loader, const char *path, int fd, c
                            cdz_error *err)
 {
     cdz_loaded *l = calloc(1, sizeof *l);
-    if (!l) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!l) return cdz_err_memory_in(err, path);
     l->loader = loader;
     cdz_status st = read_entry(l, path, fd, err);
     if (st == CDZ_OK) st = read_package(l, path, err);

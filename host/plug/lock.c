@@ -19,11 +19,6 @@ typedef struct reader {
     cdz_error *err;
 } reader;
 
-static cdz_status no_memory(const cdz_lock *lock, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", lock->path);
-}
-
 bool cdz_lock_file_ok(const char *name)
 {
     const size_t n = strlen(name);
@@ -56,7 +51,7 @@ static cdz_status make_room(cdz_lock *lock, cdz_error *err)
         return cdz_err(err, CDZ_E_LIMIT, "%s: more than %u plugins", lock->path, CDZ_LOCK_PLUGINS);
     const uint32_t cap = lock->cap ? 2 * lock->cap : 16;
     cdz_pin *more = cdz_arena_array(&lock->arena, cap, sizeof *more);
-    if (!more) return no_memory(lock, err);
+    if (!more) return cdz_err_memory_in(err, lock->path);
     if (lock->n_pins) memcpy(more, lock->pins, lock->n_pins * sizeof *more);
     lock->pins = more;
     lock->cap = cap;
@@ -82,7 +77,7 @@ cdz_status cdz_lock_put(cdz_lock *lock, const cdz_pin *pin, cdz_error *err)
 {
     cdz_pin copy;
     CDZ_TRY(make_room(lock, err));
-    if (!copy_pin(&lock->arena, pin, &copy)) return no_memory(lock, err);
+    if (!copy_pin(&lock->arena, pin, &copy)) return cdz_err_memory_in(err, lock->path);
     (void)cdz_lock_drop(lock, pin->id);
     lock->pins[lock->n_pins++] = copy;
     return CDZ_OK;
@@ -150,7 +145,7 @@ static cdz_status read_plugin(reader *r, char *line)
     cdz_lock *lock = r->lock;
     CDZ_TRY(end_plugin(r));
     char *at = cdz_arena_strdup(&lock->arena, line);
-    if (!at) return no_memory(lock, r->err);
+    if (!at) return cdz_err_memory_in(r->err, lock->path);
     (void)next_word(&at);
     const char *id = next_word(&at), *version = next_word(&at), *kind = next_word(&at);
     if (!cdz_plugin_id_ok(id) || !cdz_plugin_version_ok(version) || *at)
@@ -165,7 +160,7 @@ static cdz_status read_plugin(reader *r, char *line)
                        r->line, id);
     CDZ_TRY(make_room(lock, r->err));
     cdz_pin_file *files = cdz_arena_array(&lock->arena, CDZ_LOCK_FILES, sizeof *files);
-    if (!files) return no_memory(lock, r->err);
+    if (!files) return cdz_err_memory_in(r->err, lock->path);
     r->pin = &lock->pins[lock->n_pins++];
     *r->pin =
         (cdz_pin){.id = id, .version = version, .kind = cdz_kind_of_name(kind), .files = files};
@@ -178,7 +173,7 @@ static cdz_status read_file(reader *r, char *line)
     cdz_pin *pin = r->pin;
     if (!pin) return unexpected(r, line, "a 'plugin ID VERSION KIND' line before its files");
     char *text = cdz_arena_strdup(&lock->arena, line + 2);
-    if (!text) return no_memory(lock, r->err);
+    if (!text) return cdz_err_memory_in(r->err, lock->path);
     const size_t n = strcspn(text, " ");
     if (text[n] != ' ' || text[n + 1] != ' ') return unexpected(r, line, "'  SHA256  FILE'");
     char *name = text + n + 2;
@@ -254,8 +249,7 @@ cdz_status cdz_lock_parse(const char *path, const char *text, size_t len, cdz_lo
     *out = (cdz_lock){.present = true};
     out->path = cdz_arena_strdup(&out->arena, path);
     reader r = {.lock = out, .err = err};
-    cdz_status st =
-        out->path ? parse(&r, text, len) : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    cdz_status st = out->path ? parse(&r, text, len) : cdz_err_memory_in(err, path);
     if (st != CDZ_OK) cdz_lock_free(out);
     return st;
 }
@@ -282,7 +276,7 @@ static cdz_status read_open(const cdz_file *file, cdz_lock *out, cdz_error *err)
         return cdz_err(err, CDZ_E_LIMIT, "%s: larger than %u bytes", file->path, CDZ_LOCK_BYTES);
     char *text = cdz_arena_array(&arena, (size_t)file->size + 1, 1);
     cdz_status st = text ? cdz_file_read_at(file, 0, text, (size_t)file->size, err)
-                         : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", file->path);
+                         : cdz_err_memory_in(err, file->path);
     if (st == CDZ_OK) st = cdz_lock_parse(file->path, text, (size_t)file->size, out, err);
     cdz_arena_free(&arena);
     return st;
@@ -295,7 +289,7 @@ cdz_status cdz_lock_read(const char *path, cdz_lock *out, cdz_error *err)
     *out = (cdz_lock){0};
     if (stat(path, &s) != 0 && lstat(path, &s) != 0) {
         out->path = cdz_arena_strdup(&out->arena, path);
-        return out->path ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+        return out->path ? CDZ_OK : cdz_err_memory_in(err, path);
     }
     CDZ_TRY(cdz_file_map(path, &file, err));
     cdz_status st = read_open(&file, out, err);

@@ -28,7 +28,7 @@ static cdz_status hold(const char *path, int *fd, cdz_error *err)
 {
     cdz_arena arena = {0};
     char *folder = folder_of(&arena, path);
-    cdz_status st = folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    cdz_status st = folder ? CDZ_OK : cdz_err_memory_in(err, path);
     if (st == CDZ_OK && (!cdz_write_folders(folder, 0700) ||
                          (*fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0))
         st = cdz_err(err, CDZ_E_IO, "%s: %s", folder, strerror(errno));
@@ -104,7 +104,7 @@ cdz_status cdz_lock_edit_commit(cdz_lock_edit *edit, cdz_error *err)
     cdz_buf text = {0};
     put_lock(&edit->lock, &text);
     const cdz_status st =
-        text.failed ? cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", edit->lock.path)
+        text.failed ? cdz_err_memory_in(err, edit->lock.path)
                     : cdz_write_whole(edit->lock.path, text.data, text.len, CDZ_WRITE_SYNC, err);
     cdz_buf_free(&text);
     cdz_lock_edit_abort(edit);

@@ -161,7 +161,7 @@ static cdz_status read_files(const char *folder, cdz_manifest *m, const char *li
     static const char between[] = ", \t";
     const char **names = cdz_arena_array(&m->arena, CDZ_MANIFEST_FILES, sizeof *names);
     const char **paths = cdz_arena_array(&m->arena, CDZ_MANIFEST_FILES, sizeof *paths);
-    if (!names || !paths) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->path);
+    if (!names || !paths) return cdz_err_memory_in(err, m->path);
     m->files = names;
     m->file_paths = paths;
     for (const char *p = list; p && *(p += strspn(p, between));) {
@@ -171,7 +171,7 @@ static cdz_status read_files(const char *folder, cdz_manifest *m, const char *li
                            CDZ_MANIFEST_FILES);
         const char *name = cdz_arena_strndup(&m->arena, p, len);
         const char *path = cdz_arena_printf(&m->arena, "%s/%.*s", folder, (int)len, p);
-        if (!name || !path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->path);
+        if (!name || !path) return cdz_err_memory_in(err, m->path);
         CDZ_TRY(check_file(folder, m, "files", name, path, err));
         names[m->n_files] = name;
         paths[m->n_files++] = path;
@@ -194,7 +194,7 @@ static cdz_status read_manifest(const char *folder, reader *r)
 {
     cdz_manifest *m = r->out;
     m->path = cdz_arena_printf(&m->arena, "%s/%s", folder, CDZ_MANIFEST_FILE);
-    if (!m->path) return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    if (!m->path) return cdz_err_memory_in(r->err, folder);
     if (!cdz_manifest_present(folder))
         return cdz_err(r->err, CDZ_E_NOT_FOUND, "%s: no plugin package: it has no %s", folder,
                        CDZ_MANIFEST_FILE);
@@ -211,7 +211,7 @@ static cdz_status read_manifest(const char *folder, reader *r)
     m->sha256 = value(r, KEY_SHA256);
     m->summary = value(r, KEY_SUMMARY);
     m->entry_path = cdz_arena_printf(&m->arena, "%s/%s", folder, m->entry);
-    if (!m->entry_path) return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", m->path);
+    if (!m->entry_path) return cdz_err_memory_in(r->err, m->path);
     CDZ_TRY(check_abi(m, r->err));
     CDZ_TRY(cdz_needs_check(m->path, m->needs, r->err));
     CDZ_TRY(check_file(folder, m, "entry", m->entry, m->entry_path, r->err));

@@ -151,7 +151,7 @@ static cdz_status note_files(cdz_module *module, cdz_error *err)
     uint32_t n = 0;
     while (cdz_loaded_file(module->loaded, n)) n++;
     module->more = calloc(n ? n : 1, sizeof *module->more);
-    if (!module->more) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", module->path);
+    if (!module->more) return cdz_err_memory_in(err, module->path);
     for (; module->n_more < n; module->n_more++) {
         struct stat s;
         if (stat(cdz_loaded_file(module->loaded, module->n_more), &s) == 0)
@@ -165,7 +165,7 @@ static cdz_status adopt(cdz_module *module, const cdz_plugin_base *const *plugin
                         const cdz_bounds *bounds, cdz_error *err)
 {
     module->plugins = calloc(n, sizeof module->plugins[0]);
-    if (!module->plugins) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", module->path);
+    if (!module->plugins) return cdz_err_memory_in(err, module->path);
     for (uint32_t i = 0; i < n; i++) {
         cdz_descriptor *d = &module->plugins[i];
         CDZ_TRY(cdz_descriptor_adopt(module->path, plugins[i], bounds, d, err));
@@ -294,7 +294,7 @@ static cdz_status new_module(const char *path, const char *origin, cdz_module **
     if (module) module->path = strdup(path);
     if (!module || !module->path) {
         free(module);
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+        return cdz_err_memory_in(err, path);
     }
     atomic_init(&module->refs, 1);
     module->origin = origin;

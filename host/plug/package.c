@@ -105,7 +105,7 @@ static cdz_status write_files(const cdz_package *package, const char *path, cdz_
         cdz_arena arena = {0};
         const char *at = cdz_arena_printf(&arena, "%s/%s", path, f->name);
         st = at ? cdz_write_whole(at, f->bytes, f->len, CDZ_WRITE_NEW | CDZ_WRITE_SYNC, err)
-                : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+                : cdz_err_memory_in(err, path);
         cdz_arena_free(&arena);
     }
     return st;
@@ -116,7 +116,7 @@ cdz_status cdz_package_stage(const cdz_package *package, const char *parent, cdz
 {
     char *path = cdz_arena_printf(arena, "%s/.new-XXXXXX", parent);
     char *folders = cdz_arena_strdup(arena, parent);
-    if (!path || !folders) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", parent);
+    if (!path || !folders) return cdz_err_memory_in(err, parent);
     if (!cdz_write_folders(folders, 0700) || !mkdtemp(path))
         return cdz_err(err, CDZ_E_IO, "%s: %s", parent, strerror(errno));
     cdz_status st = write_files(package, path, err);
@@ -199,7 +199,7 @@ cdz_status cdz_package_install(const cdz_package *package, const char *staged, c
     const char *target = cdz_arena_printf(&arena, "%s/%s", parent, package->manifest.id);
     const char *aside = cdz_arena_printf(&arena, "%s-old", staged);
     if (!target || !aside)
-        st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", parent);
+        st = cdz_err_memory_in(err, parent);
     else if (lstat(target, &s) == 0 && !S_ISDIR(s.st_mode))
         st = cdz_err(err, CDZ_E_STATE, "%s: exists and is not a folder; move it away first", target);
     else if (lstat(target, &s) == 0 && !each_name(target, is_known, &k))

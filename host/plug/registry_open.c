@@ -291,7 +291,7 @@ cdz_status cdz_registry_load_file(cdz_registry *r, const char *path, const cdz_f
                    .pin = pin_of(r, &from->pinned)};
     if (!e.path) {
         cdz_known_clear(&e);
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", from->named);
+        return cdz_err_memory_in(err, from->named);
     }
     return cdz_registry_insert(r, e, err);
 }
@@ -303,7 +303,7 @@ static cdz_status load_package(cdz_registry *r, cdz_rank rank, const char *folde
     cdz_manifest manifest;
     cdz_arena arena = {0};
     const char *inner = cdz_arena_printf(&arena, "%s/" CDZ_CUSTOM_GENERATE, folder);
-    cdz_status st = inner ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    cdz_status st = inner ? CDZ_OK : cdz_err_memory_in(err, folder);
     if (st == CDZ_OK && !cdz_manifest_present(folder) && cdz_manifest_present(inner))
         folder = inner;
     if (st == CDZ_OK) st = cdz_manifest_read(folder, &manifest, err);

@@ -23,11 +23,6 @@ typedef struct guard {
     char open[MARK + 1], close[MARK + 1];
 } guard;
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the conversation");
-}
-
 static int longer_first(const void *a, const void *b)
 {
     const size_t x = ((const special *)a)->len, y = ((const special *)b)->len;
@@ -46,7 +41,7 @@ static cdz_status guard_begin(guard *g, const cdz_tokenizer *tok, cdz_arena *are
     size_t n = 0;
     for (uint32_t id = 0; id < n_ids; id++) n += cdz_tokenizer_is_special(tok, (int32_t)id);
     g->specials = cdz_arena_array(arena, n + 1, sizeof *g->specials);
-    if (!g->specials) return no_memory(err);
+    if (!g->specials) return cdz_err_memory(err, "the conversation");
     for (uint32_t id = 0; id < n_ids; id++) {
         if (!cdz_tokenizer_is_special(tok, (int32_t)id)) continue;
         special *s = &g->specials[g->n];
@@ -145,11 +140,11 @@ static bool comes_from_outside(const char *name)
 static cdz_status guard_context(guard *g, const cdz_json *context, cdz_json *out, cdz_error *err)
 {
     cdz_json_member *members = cdz_arena_array(g->arena, context->len + 1u, sizeof *members);
-    if (!members) return no_memory(err);
+    if (!members) return cdz_err_memory(err, "the conversation");
     if (context->len) memcpy(members, context->members, context->len * sizeof *members);
     for (uint32_t i = 0; i < context->len; i++)
         if (comes_from_outside(members[i].key) && !guard_value(g, &members[i].value))
-            return no_memory(err);
+            return cdz_err_memory(err, "the conversation");
     *out = (cdz_json){.type = CDZ_JSON_OBJECT, .len = context->len, .members = members};
     return CDZ_OK;
 }
@@ -168,7 +163,7 @@ static cdz_status add_ids(const cdz_tokenizer *tok, const char *text, size_t len
             *ids = grown;
             *n += (uint32_t)e.n;
         } else {
-            status = no_memory(err);
+            status = cdz_err_memory(err, "the conversation");
         }
     }
     cdz_encoding_free(&e);
@@ -256,7 +251,7 @@ static cdz_status make_context(const cdz_json *document, const cdz_json *message
     const cdz_json *kwargs = cdz_json_get(document, "chat_template_kwargs");
     const uint32_t n = cdz_json_is(kwargs, CDZ_JSON_OBJECT) ? kwargs->len : 0;
     cdz_json_member *members = cdz_arena_array(arena, n + 5u, sizeof *members);
-    if (!members) return no_memory(err);
+    if (!members) return cdz_err_memory(err, "the conversation");
     if (n) memcpy(members, kwargs->members, n * sizeof *members);
     *out = (cdz_json){.type = CDZ_JSON_OBJECT, .len = n, .members = members};
     if (cdz_json_get(out, "messages"))

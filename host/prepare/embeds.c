@@ -8,11 +8,6 @@
 
 enum { MAX_ROWS = 4096, MAX_LEN = 1 << 24 };
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the prompt's embeddings");
-}
-
 /* Room for n rows of len embeddings. */
 static cdz_status make_room(cdz_arena *arena, uint64_t n, uint64_t len, cdz_embeds *out,
                             cdz_error *err)
@@ -25,7 +20,7 @@ static cdz_status make_room(cdz_arena *arena, uint64_t n, uint64_t len, cdz_embe
     out->n = (uint32_t)n;
     out->len = (uint32_t)len;
     out->data = cdz_arena_array(arena, (size_t)(n * len), out->width * sizeof *out->data);
-    return out->data ? CDZ_OK : no_memory(err);
+    return out->data ? CDZ_OK : cdz_err_memory(err, "the prompt's embeddings");
 }
 
 /* (rows, positions, width) or, for one row, (positions, width). */
@@ -102,7 +97,7 @@ static cdz_status from_file(const cdz_prepare_input *in, const char *name, cdz_a
                        : hash ? cdz_arena_strndup(arena, name, (size_t)(hash - name))
                               : "inputs.safetensors";
     const char *path = file ? cdz_arena_printf(arena, "%s/%s", in->inputs_dir, file) : NULL;
-    if (!path) return no_memory(err);
+    if (!path) return cdz_err_memory(err, "the prompt's embeddings");
     if (npy) return from_npy(path, arena, out, err);
     return from_safetensors(path, hash ? hash + 1 : name, arena, out, err);
 }

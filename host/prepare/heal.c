@@ -10,11 +10,6 @@
 static const double EXTENSION_BIAS = 10.0,
                     TAIL_BIAS = 11.0; /* the token itself is favoured a little */
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for token healing");
-}
-
 /* --- tokenising anew ------------------------------------------------------------------------------------------------ */
 
 /* Bytes of the white space that text begins with, as str.strip() sees it; 0: none. */
@@ -57,7 +52,7 @@ static cdz_status retokenise(const cdz_tokenizer *tok, const cdz_job *job, uint3
     cdz_buf_add(&text, "", 0);
     cdz_status status = cdz_tokenizer_decode(tok, job->rows[row].ids, job->prompt_len,
                                              CDZ_DECODE_SKIP_SPECIAL, &text, err);
-    if (status == CDZ_OK && text.failed) status = no_memory(err);
+    if (status == CDZ_OK && text.failed) status = cdz_err_memory(err, "token healing");
     if (status == CDZ_OK) {
         const char *at = text.data;
         size_t len = text.len;
@@ -74,7 +69,7 @@ static cdz_status place_row(const cdz_tokenizer_config *config, cdz_job *job, ui
 {
     int32_t *ids = cdz_arena_array(&job->arena, len, sizeof *ids);
     uint8_t *mask = cdz_arena_array(&job->arena, len, 1);
-    if (!ids || !mask) return no_memory(err);
+    if (!ids || !mask) return cdz_err_memory(err, "token healing");
     const uint32_t missing = len - (uint32_t)e->n;
     for (uint32_t i = 0; i < len; i++) {
         ids[i] = i < missing ? config->pad_id : e->ids[i - missing];
@@ -91,7 +86,7 @@ static cdz_status retokenise_all(const cdz_tokenizer *tok, cdz_job *job, cdz_err
 {
     cdz_encoding *all = cdz_arena_array(&job->arena, job->n_prompts, sizeof *all);
     size_t longest = 0;
-    cdz_status status = all ? CDZ_OK : no_memory(err);
+    cdz_status status = all ? CDZ_OK : cdz_err_memory(err, "token healing");
     for (uint32_t r = 0; status == CDZ_OK && r < job->n_prompts; r++) {
         status = retokenise(tok, job, r, &all[r], err);
         if (all[r].n > longest) longest = all[r].n;
@@ -135,7 +130,7 @@ static cdz_status find_extensions(const cdz_tokenizer *tok, int32_t tail, cdz_jo
     cdz_buf text = {0};
     const uint32_t n_ids = cdz_tokenizer_n_ids(tok);
     int32_t *found = cdz_arena_array(&job->arena, n_ids, sizeof *found);
-    if (!found) return no_memory(err);
+    if (!found) return cdz_err_memory(err, "token healing");
     uint32_t n = 0;
     bool itself = false;
     if (tail_text(tok, tail, &text))
@@ -171,7 +166,7 @@ static cdz_status heal_row(const cdz_tokenizer *tok, cdz_prepared *p, uint32_t r
     CDZ_TRY(find_extensions(tok, ids[last], job, &heal, err));
     if (heal.n_extensions == 0) return CDZ_OK;
     int32_t *before = cdz_arena_array(&job->arena, last, sizeof *before);
-    if (!before) return no_memory(err);
+    if (!before) return cdz_err_memory(err, "token healing");
     memcpy(before, ids, last * sizeof *before);
     if (n_text == 1 && config->bos_id >= 0) before[last - 1] = config->bos_id;
     heal.before = (cdz_ids){before, last};
@@ -189,7 +184,7 @@ cdz_status cdz_heal_rows(const cdz_tokenizer *tok, cdz_prepared *prepared, cdz_e
         return cdz_err(err, CDZ_E_UNSUPPORTED, "token_healing cannot heal a prompt of embeddings");
     CDZ_TRY(retokenise_all(tok, job, err));
     prepared->heals = cdz_arena_array(&job->arena, job->n_prompts, sizeof *prepared->heals);
-    if (!prepared->heals) return no_memory(err);
+    if (!prepared->heals) return cdz_err_memory(err, "token healing");
     for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(heal_row(tok, prepared, r, err));
     prepared->healed = true;
     return CDZ_OK;
@@ -221,7 +216,7 @@ cdz_status cdz_heal_prepare(const cdz_prepare_input *in, const cdz_prepared *hea
     cdz_json document;
     const cdz_tokenizer *tok = cdz_run_model_tokenizer(in->model);
     write_document(job, &healed->heals[heal], cdz_tokenizer_get_config(tok)->pad_id, &text);
-    cdz_status status = text.failed ? no_memory(err) : CDZ_OK;
+    cdz_status status = text.failed ? cdz_err_memory(err, "token healing") : CDZ_OK;
     if (status == CDZ_OK)
         status = cdz_json_parse(text.data, text.len, "token_healing", NULL, &arena, &document, err);
     cdz_prepare_input one = *in;

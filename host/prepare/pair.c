@@ -11,11 +11,6 @@ typedef struct pair {
     cdz_error *err;
 } pair;
 
-static cdz_status no_memory(const pair *p)
-{
-    return cdz_err(p->err, CDZ_E_NOMEM, "out of memory for the request");
-}
-
 static uint32_t longest(const cdz_prompt_rows *rows)
 {
     uint32_t most = 0;
@@ -33,7 +28,7 @@ static cdz_status make_source(const pair *p, const cdz_prompt_rows *rows, uint32
     const uint32_t len = rows->lens[r];
     int32_t *ids = cdz_arena_array(&job->arena, job->source_len, sizeof *ids);
     uint8_t *mask = cdz_arena_array(&job->arena, job->source_len, 1);
-    if (!ids || !mask) return no_memory(p);
+    if (!ids || !mask) return cdz_err_memory(p->err, "the request");
     if (len) memcpy(ids, rows->ids[r], len * sizeof *ids);
     for (uint32_t i = len; i < job->source_len; i++) ids[i] = job->pad < 0 ? 0 : job->pad;
     for (uint32_t i = 0; i < len; i++) mask[i] = rows->masks ? rows->masks[r][i] : 1;
@@ -52,7 +47,7 @@ static cdz_status give_embeds(const pair *p, const cdz_embeds *e)
     if (e->len == 0)
         return cdz_err(p->err, CDZ_E_USAGE, "the prompt is empty: it has no embeddings to encode");
     job->sources = cdz_arena_array(&job->arena, e->n, sizeof *job->sources);
-    if (!job->sources) return no_memory(p);
+    if (!job->sources) return cdz_err_memory(p->err, "the request");
     CDZ_TRY(cdz_mask_rows_read(mask, e->n, e->len, &job->arena, &masks, p->err));
     for (uint32_t r = 0; r < e->n; r++) {
         job->sources[r] = (cdz_job_row){.embeds = e->data + (size_t)r * e->len * e->width,
@@ -70,7 +65,7 @@ static cdz_status make_sources(const pair *p, const cdz_prompt_rows *rows)
     if (job->source_len == 0)
         return cdz_err(p->err, CDZ_E_USAGE, "the prompt is empty: it has no tokens to encode");
     job->sources = cdz_arena_array(&job->arena, rows->n, sizeof *job->sources);
-    if (!job->sources) return no_memory(p);
+    if (!job->sources) return cdz_err_memory(p->err, "the request");
     for (uint32_t r = 0; r < rows->n; r++) CDZ_TRY(make_source(p, rows, r));
     return CDZ_OK;
 }
@@ -142,7 +137,7 @@ static cdz_status make_row(const pair *p, const cdz_prompt_rows *given, bool sta
     const uint32_t n = given->n ? given->lens[r] : 0, front = start ? 1 : 0;
     int32_t *ids = cdz_arena_array(&job->arena, job->prompt_len, sizeof *ids);
     uint8_t *mask = cdz_arena_array(&job->arena, job->prompt_len, 1);
-    if (!ids || !mask) return no_memory(p);
+    if (!ids || !mask) return cdz_err_memory(p->err, "the request");
     if (start) ids[0] = start_of(p, r);
     if (n) memcpy(ids + front, given->ids[r], n * sizeof *ids);
     memset(mask, 1, job->prompt_len);
@@ -169,7 +164,7 @@ static cdz_status make_rows(const pair *p)
     const bool start = needs_start(p, &given);
     job->prompt_len = (given.n ? given.lens[0] : 0) + (start ? 1 : 0);
     job->rows = cdz_arena_array(&job->arena, job->n_prompts, sizeof *job->rows);
-    if (!job->rows) return no_memory(p);
+    if (!job->rows) return cdz_err_memory(p->err, "the request");
     for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(make_row(p, &given, start, r));
     return CDZ_OK;
 }

@@ -22,11 +22,6 @@ typedef struct preparation {
     cdz_error *err;
 } preparation;
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
-}
-
 /* --- configuration ------------------------------------------------------------------------------------------ */
 
 /* Vocabularies of one size are taken for the same tokens; of two sizes, both tokenizers must be there. */
@@ -92,7 +87,7 @@ static cdz_status special_tokens(preparation *p)
     const cdz_generation *g = &p->job->plan->generation;
     cdz_job *job = p->job;
     int32_t *eos = cdz_arena_array(&job->arena, g->eos_token_id.len, sizeof *eos);
-    if (!eos) return no_memory(p->err);
+    if (!eos) return cdz_err_memory(p->err, "the request");
     for (uint32_t i = 0; i < g->eos_token_id.len; i++) eos[i] = (int32_t)g->eos_token_id.at[i];
     job->eos = (cdz_ids){eos, g->eos_token_id.len};
     job->bos = g->bos_token_id.set ? (int32_t)g->bos_token_id.value : -1;
@@ -113,7 +108,7 @@ static cdz_status start_from_bos(preparation *p)
     rows->ids = cdz_arena_array(&p->job->arena, 1, sizeof *rows->ids);
     rows->lens = cdz_arena_array(&p->job->arena, 1, sizeof *rows->lens);
     int32_t *ids = cdz_arena_array(&p->job->arena, 1, sizeof *ids);
-    if (!rows->ids || !rows->lens || !ids) return no_memory(p->err);
+    if (!rows->ids || !rows->lens || !ids) return cdz_err_memory(p->err, "the request");
     ids[0] = p->job->bos;
     rows->ids[0] = ids;
     rows->lens[0] = 1;
@@ -153,7 +148,7 @@ static cdz_status pad_row(preparation *p, uint32_t row)
     uint32_t len = p->rows.lens[row], missing = job->prompt_len - len;
     int32_t *ids = cdz_arena_array(&job->arena, job->prompt_len, sizeof *ids);
     uint8_t *mask = cdz_arena_array(&job->arena, cdz_job_slots(job), 1);
-    if (!ids || !mask) return no_memory(p->err);
+    if (!ids || !mask) return cdz_err_memory(p->err, "the request");
     for (uint32_t i = 0; i < missing; i++) ids[i] = job->pad < 0 ? 0 : job->pad;
     if (len) memcpy(ids + missing, p->rows.ids[row], len * sizeof *ids);
     if (job->n_embeds && job->n_embeds != job->prompt_len)
@@ -199,6 +194,7 @@ static cdz_status take_embeds(preparation *p)
     cdz_job *job = p->job;
     const cdz_generation *g = &job->plan->generation;
     CDZ_TRY(cdz_embeds_read(p->in, &job->arena, &p->embeds, p->err));
+    job->has_embeds = p->embeds.n > 0;
     /* The reference's prefill in chunks reads the ids beside embeddings in their place. */
     if (g->quirks && g->prefill_chunk_size.set && p->rows.n) p->embeds.n = 0;
     if (p->embeds.n == 0) return CDZ_OK;
@@ -210,7 +206,7 @@ static cdz_status take_embeds(preparation *p)
     p->rows.n = p->embeds.n;
     p->rows.ids = cdz_arena_array(&job->arena, p->rows.n, sizeof *p->rows.ids);
     p->rows.lens = cdz_arena_array(&job->arena, p->rows.n, sizeof *p->rows.lens);
-    return p->rows.ids && p->rows.lens ? CDZ_OK : no_memory(p->err);
+    return p->rows.ids && p->rows.lens ? CDZ_OK : cdz_err_memory(p->err, "the request");
 }
 
 static cdz_status give_embeds(preparation *p)
@@ -297,7 +293,7 @@ static cdz_status make_rows(preparation *p)
     if (cdz_job_slots(job) == 0)
         return cdz_err(p->err, CDZ_E_USAGE, "the prompt is empty: it has no tokens to start from");
     job->rows = cdz_arena_array(&job->arena, job->n_prompts, sizeof *job->rows);
-    if (!job->rows) return no_memory(p->err);
+    if (!job->rows) return cdz_err_memory(p->err, "the request");
     for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(pad_row(p, r));
     if (job->n_embeds) CDZ_TRY(give_embeds(p));
     for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(check_mask(p, r));
@@ -326,7 +322,7 @@ static cdz_status count_visible(preparation *p)
     cdz_job *job = p->job;
     const uint32_t len = cdz_job_slots(job);
     job->visible = cdz_arena_array(&job->arena, job->n_prompts, sizeof *job->visible);
-    if (!job->visible) return no_memory(p->err);
+    if (!job->visible) return cdz_err_memory(p->err, "the request");
     for (uint32_t r = 0; r < job->n_prompts; r++) {
         const uint8_t *mask = p->arch->hidden_count ? NULL : job->rows[r].mask;
         job->visible[r] = mask ? 0 : len;
@@ -380,18 +376,18 @@ static cdz_status gather_warnings(preparation *p, const cdz_lengths *lengths, co
     cdz_prepared *out = p->out;
     uint32_t n = plan->n_warnings + lengths->n_warnings + 1;
     out->warnings = cdz_arena_array(&p->job->arena, n, sizeof *out->warnings);
-    if (!out->warnings) return no_memory(p->err);
+    if (!out->warnings) return cdz_err_memory(p->err, "the request");
     for (uint32_t i = 0; i < plan->n_warnings; i++)
         out->warnings[out->n_warnings++] = plan->warnings[i];
     for (uint32_t i = 0; i < lengths->n_warnings; i++) {
         const char *copy = cdz_arena_strdup(&p->job->arena, lengths->warnings[i]);
-        if (!copy) return no_memory(p->err);
+        if (!copy) return cdz_err_memory(p->err, "the request");
         out->warnings[out->n_warnings++] = copy;
     }
     if (!*context) return CDZ_OK;
     const char *copy = cdz_arena_strdup(&p->job->arena, context);
     out->warnings[out->n_warnings++] = copy;
-    return copy ? CDZ_OK : no_memory(p->err);
+    return copy ? CDZ_OK : cdz_err_memory(p->err, "the request");
 }
 
 static cdz_status resolve_lengths(preparation *p)
@@ -433,7 +429,8 @@ static void choose_records(preparation *p, const cdz_record_spec *record)
     p->job->keep_logits = g->output_logits && (!record->present || record->outputs);
     p->job->keep_hidden = g->output_hidden_states;
     p->job->keep_attentions = g->output_attentions;
-    p->job->keep_logprobs = g->output_logprobs || g->output_scores || bounded || record->present;
+    p->job->keep_kv = g->output.kv;
+    p->job->keep_logprobs = g->output.logprobs || g->output_scores || bounded || record->present;
     /* A recorded answer counts finite scores even when it keeps none of the best. */
     const int64_t top = record->present && record->top == 0 ? 1 : record->top;
     p->job->keep_top = columns(p, bounded && !record->present ? g->output_scores_top.value : top);
@@ -470,7 +467,7 @@ static cdz_status order_detection(preparation *p, const cdz_record_spec *record)
     cdz_detection_order(watermark, z_threshold, detector, p->in->model_generation, &order);
     if (!order.failed) p->out->detect = cdz_arena_strndup(&p->job->arena, order.data, order.len);
     cdz_buf_free(&order);
-    return p->out->detect ? CDZ_OK : no_memory(p->err);
+    return p->out->detect ? CDZ_OK : cdz_err_memory(p->err, "the request");
 }
 
 static cdz_status prepare(preparation *p, cdz_record_spec *record)
@@ -520,7 +517,7 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_prepared *out, cdz_r
     cdz_record_spec own = {0};
     cdz_job *job = cdz_job_new();
     *out = (cdz_prepared){.job = job};
-    if (!job) return no_memory(err);
+    if (!job) return cdz_err_memory(err, "the request");
     job->model = in->model;
     job->assistant = in->assistant;
     job->deadline_s = in->timeout_s > 0 ? cdz_now_s() + in->timeout_s : in->deadline_s;

@@ -16,7 +16,7 @@
  *   mode              "logits": scores of every prompt position instead of generation; "score": its tokens' log-probabilities;
  *                     others are ignored
  *   calls             further calls that continue this one (the caller runs them: api/chain.c)
- *   pipeline          a pipeline file (the caller resolves it)
+ *   pipeline          a pipeline file, or an object of its sections (the caller makes a pipeline of either)
  *   assistant         {"model": FOLDER, "generation_config": {...}, "tokenizer": FOLDER}: a draft model (the caller opens
  *                     it), values set on its generation config, and the word that its tokenizer is another one
  *   id, expect, ...   for the caller; listed in params/settings_table.c, anything else is refused by name
@@ -90,10 +90,12 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_prepared *out, cdz_r
 
 /* Refuses unknown fields and fields of the wrong type; name begins the sentences. */
 cdz_status cdz_request_check(const cdz_json *document, cdz_error *err);
-/* Of a checked document (may be NULL): kwargs with what "sections" says as "section.name" members; NULL: neither is there. Memory
- * is the document's and the arena's. */
+/* Of a checked document (may be NULL): kwargs with what "sections" says as "section.name" members, and below both what a "pipeline"
+ * that is an object says of parameters; NULL: none is there. Memory is the document's and the arena's. */
 cdz_status cdz_request_kwargs(const cdz_json *document, cdz_arena *arena, const cdz_json **out,
                               cdz_error *err);
+/* An id or a name, as a document may have one, and no file's: letters, digits, '-', '_' and single dots. */
+bool cdz_request_is_id(const char *text);
 /* JSON Schema of a document (`cadenza plugin schema`). */
 void cdz_request_schema(cdz_buf *out);
 /* The draft model's folder that a document names, or NULL. The document has been checked. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "params/settings.h"
 #include "prepare/prepare.h"
 
@@ -90,19 +91,66 @@ static cdz_status check_sections(const cdz_json *sections, cdz_error *err)
     return CDZ_OK;
 }
 
-/* The members of "sections", each as "section.name". */
-static cdz_status put_sections(const cdz_json *sections, cdz_arena *arena, cdz_json_member *out,
-                               cdz_error *err)
+bool cdz_request_is_id(const char *text)
 {
-    for (uint32_t i = 0; i < sections->len; i++)
-        for (uint32_t k = 0; k < sections->members[i].value.len; k++) {
-            const cdz_json_member *m = &sections->members[i].value.members[k];
-            const char *key = cdz_arena_printf(arena, "%s.%s", sections->members[i].key, m->key);
-            if (!key) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
-            *out++ =
-                (cdz_json_member){.key = key, .key_len = (uint32_t)strlen(key), .value = m->value};
-        }
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const size_t len = strlen(text);
+    return len > 0 && len <= 128 && strspn(text, allowed) == len && text[0] != '.' &&
+           !strstr(text, "..") && !cdz_ends_with(text, ".so") && !cdz_ends_with(text, ".lua") &&
+           !cdz_ends_with(text, ".ini");
+}
+
+/* Parameters as they are collected. */
+typedef struct collected {
+    cdz_arena *arena;
+    cdz_json_member *at; /* room for all there are */
+    uint32_t n, n_weak;  /* the first ones give way to those of the same name */
+} collected;
+
+static cdz_status put(collected *c, const char *section, const cdz_json_member *m, cdz_error *err)
+{
+    const char *key = section ? cdz_arena_printf(c->arena, "%s.%s", section, m->key) : m->key;
+    if (!key) return cdz_err_memory(err, "the request");
+    uint32_t i = 0;
+    while (i < c->n_weak && strcmp(c->at[i].key, key) != 0) i++;
+    if (i == c->n_weak) i = c->n;
+    c->at[i] = (cdz_json_member){.key = key, .key_len = (uint32_t)strlen(key), .value = m->value};
+    if (i == c->n) c->n++;
     return CDZ_OK;
+}
+
+/* The members of "sections", each as "section.name". */
+static cdz_status put_sections(collected *c, const cdz_json *sections, cdz_error *err)
+{
+    for (uint32_t i = 0; i < sections->len; i++) {
+        const cdz_json_member *s = &sections->members[i];
+        for (uint32_t k = 0; k < s->value.len; k++)
+            CDZ_TRY(put(c, s->key, &s->value.members[k], err));
+    }
+    return CDZ_OK;
+}
+
+/* What a pipeline that is an object says beside what it is made of: [pipeline], and the sections' ids. */
+static cdz_status put_written(collected *c, const cdz_json *pipeline, cdz_error *err)
+{
+    for (uint32_t i = 0; i < pipeline->len; i++) {
+        const cdz_json_member *s = &pipeline->members[i];
+        const bool bare = strcmp(s->key, "generation") == 0;
+        if (strcmp(s->key, "pipeline") == 0 || s->value.type != CDZ_JSON_OBJECT) continue;
+        for (uint32_t k = 0; k < s->value.len; k++)
+            if (bare || strcmp(s->value.members[k].key, "id") != 0)
+                CDZ_TRY(put(c, bare ? NULL : s->key, &s->value.members[k], err));
+    }
+    return CDZ_OK;
+}
+
+static uint32_t count_members(const cdz_json *sections)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; cdz_json_is(sections, CDZ_JSON_OBJECT) && i < sections->len; i++)
+        if (sections->members[i].value.type == CDZ_JSON_OBJECT) n += sections->members[i].value.len;
+    return n;
 }
 
 cdz_status cdz_request_kwargs(const cdz_json *document, cdz_arena *arena, const cdz_json **out,
@@ -110,17 +158,21 @@ cdz_status cdz_request_kwargs(const cdz_json *document, cdz_arena *arena, const 
 {
     const cdz_json *kwargs = document ? cdz_json_get(document, "kwargs") : NULL;
     const cdz_json *sections = document ? cdz_json_get(document, "sections") : NULL;
-    const uint32_t own = kwargs ? kwargs->len : 0;
-    uint32_t n = own;
+    const cdz_json *pipeline = document ? cdz_json_get(document, "pipeline") : NULL;
+    const bool in_sections = cdz_json_is(sections, CDZ_JSON_OBJECT),
+               written = cdz_json_is(pipeline, CDZ_JSON_OBJECT);
     *out = kwargs;
-    if (!cdz_json_is(sections, CDZ_JSON_OBJECT)) return CDZ_OK;
-    for (uint32_t i = 0; i < sections->len; i++) n += sections->members[i].value.len;
+    if (!in_sections && !written) return CDZ_OK;
+    const uint32_t own = kwargs ? kwargs->len : 0;
+    const size_t n = (size_t)own + count_members(sections) + count_members(pipeline);
     cdz_json *all = cdz_arena_alloc(arena, sizeof *all);
-    cdz_json_member *members = cdz_arena_array(arena, n, sizeof *members);
-    if (!all || !members) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
-    if (own) memcpy(members, kwargs->members, own * sizeof *members);
-    CDZ_TRY(put_sections(sections, arena, members + own, err));
-    *all = (cdz_json){.type = CDZ_JSON_OBJECT, .len = n, .members = members};
+    collected c = {.arena = arena, .at = cdz_arena_array(arena, n + 1, sizeof *c.at)};
+    if (!all || !c.at) return cdz_err_memory(err, "the request");
+    if (written) CDZ_TRY(put_written(&c, pipeline, err));
+    c.n_weak = c.n;
+    for (uint32_t i = 0; i < own; i++) CDZ_TRY(put(&c, NULL, &kwargs->members[i], err));
+    if (in_sections) CDZ_TRY(put_sections(&c, sections, err));
+    *all = (cdz_json){.type = CDZ_JSON_OBJECT, .len = c.n, .members = c.at};
     *out = all;
     return CDZ_OK;
 }
@@ -140,9 +192,11 @@ cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
                        cdz_json_type_name(kwargs));
     CDZ_TRY(check_sections(cdz_json_get(document, "sections"), err));
     const cdz_json *pipeline = cdz_json_get(document, "pipeline");
-    if (pipeline && pipeline->type != CDZ_JSON_STRING && pipeline->type != CDZ_JSON_NULL)
+    if (pipeline && pipeline->type != CDZ_JSON_STRING && pipeline->type != CDZ_JSON_OBJECT &&
+        pipeline->type != CDZ_JSON_NULL)
         return cdz_err(err, CDZ_E_USAGE,
-                       "request: \"pipeline\" must be the path of an ini file, found %s",
+                       "request: \"pipeline\" must be the path of an ini file or an object of its "
+                       "sections, found %s",
                        cdz_json_type_name(pipeline));
     CDZ_TRY(check_assistant(cdz_json_get(document, "assistant"), err));
     const cdz_json *seed = cdz_json_get(document, "seed");

@@ -10,11 +10,6 @@
 
 enum { MAX_ROWS = 4096, MAX_ROW_LEN = 1 << 24 };
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the prompt");
-}
-
 static cdz_status make_rows(cdz_arena *arena, uint32_t n, bool masks, cdz_prompt_rows *out,
                             cdz_error *err)
 {
@@ -22,7 +17,8 @@ static cdz_status make_rows(cdz_arena *arena, uint32_t n, bool masks, cdz_prompt
     out->ids = cdz_arena_array(arena, n, sizeof *out->ids);
     out->lens = cdz_arena_array(arena, n, sizeof *out->lens);
     out->masks = masks ? cdz_arena_array(arena, n, sizeof *out->masks) : NULL;
-    return out->ids && out->lens && (!masks || out->masks) ? CDZ_OK : no_memory(err);
+    return out->ids && out->lens && (!masks || out->masks) ? CDZ_OK
+                                                           : cdz_err_memory(err, "the prompt");
 }
 
 static cdz_status need_tokenizer(const cdz_prepare_input *in, const cdz_tokenizer **out,
@@ -42,7 +38,7 @@ static cdz_status keep_row(const int32_t *ids, size_t n, cdz_arena *arena, cdz_p
         return cdz_err(err, CDZ_E_LIMIT, "the prompt has %zu tokens; at most %d are accepted", n,
                        MAX_ROW_LEN);
     rows->ids[row] = cdz_arena_array(arena, n, sizeof *ids);
-    if (!rows->ids[row]) return no_memory(err);
+    if (!rows->ids[row]) return cdz_err_memory(err, "the prompt");
     if (n) memcpy(rows->ids[row], ids, n * sizeof *ids);
     rows->lens[row] = (uint32_t)n;
     return CDZ_OK;
@@ -110,7 +106,7 @@ static cdz_status ids_row(const cdz_json *row, const char *name, cdz_arena *aren
         return cdz_err(err, CDZ_E_USAGE, "request: a row of \"%s\" must be a list of ids, found %s",
                        name, cdz_json_type_name(row));
     *ids = cdz_arena_array(arena, row->len, sizeof **ids);
-    if (!*ids) return no_memory(err);
+    if (!*ids) return cdz_err_memory(err, "the prompt");
     for (uint32_t i = 0; i < row->len; i++) {
         const cdz_json *id = &row->items[i];
         if (id->type != CDZ_JSON_INT || id->integer < 0 || id->integer > INT32_MAX)
@@ -132,7 +128,7 @@ static cdz_status mask_row(const cdz_json *row, const cdz_id_fields *fields, uin
                        "request: a row of \"%s\" must be a list as long as its row of \"%s\" (%u)",
                        fields->mask, fields->ids, len);
     *mask = cdz_arena_array(arena, len, 1);
-    if (!*mask) return no_memory(err);
+    if (!*mask) return cdz_err_memory(err, "the prompt");
     for (uint32_t i = 0; i < len; i++) {
         const cdz_json *bit = &row->items[i];
         if (bit->type != CDZ_JSON_INT || (bit->integer != 0 && bit->integer != 1))
@@ -182,7 +178,7 @@ cdz_status cdz_mask_rows_read(const cdz_json *mask, uint32_t n, uint32_t len, cd
         return cdz_err(err, CDZ_E_USAGE, "request: \"attention_mask\" must have %u rows of %u", n,
                        len);
     *out = cdz_arena_array(arena, n, sizeof **out);
-    if (!*out) return no_memory(err);
+    if (!*out) return cdz_err_memory(err, "the prompt");
     for (uint32_t r = 0; r < n; r++)
         CDZ_TRY(mask_row(flat ? mask : &mask->items[r], &fields, len, arena, &(*out)[r], err));
     return CDZ_OK;
@@ -198,7 +194,7 @@ static cdz_status rows_from_input(const cdz_prepare_input *in, cdz_arena *arena,
         return CDZ_OK;
     }
     out->ids[0] = cdz_arena_array(arena, in->n_ids, sizeof(int32_t));
-    if (!out->ids[0]) return no_memory(err);
+    if (!out->ids[0]) return cdz_err_memory(err, "the prompt");
     memcpy(out->ids[0], in->ids, in->n_ids * sizeof(int32_t));
     out->lens[0] = in->n_ids;
     return CDZ_OK;

@@ -2,6 +2,7 @@
 #ifndef CDZ_HOST_RUN_JOB_H
 #define CDZ_HOST_RUN_JOB_H
 
+#include "cadenza/ext/phase.h"
 #include "cadenza/strategy.h"
 #include "config/pipeline.h"
 #include "grammar/store.h"
@@ -61,6 +62,7 @@ typedef struct cdz_job {
     uint32_t n_others;
     uint32_t n_prompts, n_rows, prompt_len;
     uint32_t n_embeds; /* positions of a prompt given as embeddings, which prompt_len ids may stand beside; 0: none */
+    bool has_embeds; /* they were given, also where it is the ids beside them that are read, as the reference does in chunks */
     cdz_job_row *rows; /* n_prompts; request row r starts as rows[r / (n_rows / n_prompts)] */
     /* Encoder-decoder: what the encoder reads; rows and prompt_len are the decoder's. Else NULL. */
     cdz_job_row *sources; /* (n_prompts) source_len ids each */
@@ -79,12 +81,15 @@ typedef struct cdz_job {
     double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
     bool keep_hidden, keep_attentions;            /* of recorded steps */
+    bool keep_kv;                                 /* what the rows' caches hold at the end */
     bool keep_press;                              /* what presses have kept, as a result */
     uint32_t keep_leaders; /* with keep_logprobs: of each step also the likeliest k by the model's own logits; 0: none */
     uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, n_finite and the log-sum-exp */
-    cdz_constraint *constraint; /* held by the job, so that a stage's begin finds it compiled; or NULL */
-    cdz_kept *past;             /* held by the job: KV state that prompts may continue, or NULL */
-    bool keep_cache;            /* the outcome holds the rows' KV state */
+    cdz_constraint *
+        constraints[1 + CDZ_MOST_PHASES]; /* held by the job, so that a stage's begin finds them compiled */
+    uint32_t n_constraints;
+    cdz_kept *past;  /* held by the job: KV state that prompts may continue, or NULL */
+    bool keep_cache; /* the outcome holds the rows' KV state */
     /* Whose prompts may find what this one has computed, and the other way round: those with the same salt. */
     uint8_t salt[32];
     const char *request_id,
@@ -110,6 +115,14 @@ static inline uint32_t cdz_job_slots(const cdz_job *job)
 {
     return job->n_embeds ? job->n_embeds : job->prompt_len;
 }
+
+/* What a row's cache held at the end, by layer: a layer without attention has NULL. positions is -1, and keys and values are 0, where a
+ * head holds less than the longest. */
+typedef struct cdz_outcome_kv {
+    uint32_t *n; /* (n_layers) entries of the longest head */
+    float **keys, **values,
+        **positions; /* (n_layers): (n_kv_heads, n, head_dim), the last (n_kv_heads, n) */
+} cdz_outcome_kv;
 
 typedef struct cdz_outcome_row {
     int32_t *ids; /* padded prompt and what was generated, pads included, all rows equally long in lockstep */
@@ -165,6 +178,8 @@ struct cdz_outcome {
     /* Of a pair's encoder, when asked for, as in the steps: (n_sources, source_len, hidden) and (n_sources, heads,
      * source_len, source_len). */
     float *const *encoder_hidden, *const *encoder_attentions;
+    cdz_outcome_kv *kv; /* (n_rows_kv), the request's rows; NULL: not kept */
+    uint32_t n_rows_kv;
     uint32_t n_sources, source_len;
     cdz_named_result *results;
     uint32_t n_results;

@@ -77,6 +77,8 @@ void cdz_serve_answer_choice(const cdz_http_exchange *e, const cdz_choice *c, bo
         cdz_buf_puts(out, ",\"finish_reason\":null");
     if (c->prompt) put_ids(out, "prompt_token_ids", c->prompt->ids, c->prompt->n);
     if (c->ids) put_ids(out, "token_ids", c->ids, c->n_ids);
+    if (c->prompt_logprobs && !e->ask.chat)
+        cdz_buf_printf(out, ",\"prompt_logprobs\":%s", c->prompt_logprobs);
     cdz_buf_putc(out, '}');
 }
 

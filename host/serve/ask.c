@@ -19,11 +19,11 @@ static bool out_of_memory(cdz_serve_fault *fault)
     return cdz_serve_fault_set(fault, 500, NULL, NULL, "out of memory for the request");
 }
 
-static bool wrong(cdz_serve_fault *fault, const char *name, const char *expected,
-                  const cdz_json *found)
+bool cdz_ask_wrong(cdz_serve_fault *fault, const char *name, const char *expected,
+                   const cdz_json *found)
 {
     return cdz_serve_fault_set(fault, 400, name, NULL, "'%s' must be %s, found %s", name, expected,
-                               cdz_json_type_name(found));
+                               found ? cdz_json_type_name(found) : "nothing");
 }
 
 bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *out,
@@ -32,7 +32,7 @@ bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *o
     const cdz_json *value = cdz_ask_field(object, name);
     *out = value ? value->boolean : absent;
     if (!value || value->type == CDZ_JSON_BOOL) return true;
-    return wrong(fault, name, "true or false", value);
+    return cdz_ask_wrong(fault, name, "true or false", value);
 }
 
 /* A whole number in a range; *given false: it is absent. */
@@ -42,7 +42,7 @@ static bool take_int(cdz_asking *a, const char *name, int64_t low, int64_t high,
     const cdz_json *value = cdz_ask_field(&a->body, name);
     *given = value != NULL;
     if (!value) return true;
-    if (value->type != CDZ_JSON_INT) return wrong(a->fault, name, "an integer", value);
+    if (value->type != CDZ_JSON_INT) return cdz_ask_wrong(a->fault, name, "an integer", value);
     *out = value->integer;
     if (*out >= low && *out <= high) return true;
     return cdz_serve_fault_set(a->fault, 400, name, NULL,
@@ -111,9 +111,9 @@ static bool set_number(cdz_asking *a, size_t i, const cdz_json *value)
 {
     double x = 0;
     const char *field = numbers[i].field;
-    if (!cdz_json_number(value, &x)) return wrong(a->fault, field, "a number", value);
+    if (!cdz_json_number(value, &x)) return cdz_ask_wrong(a->fault, field, "a number", value);
     if (numbers[i].whole && value->type != CDZ_JSON_INT)
-        return wrong(a->fault, field, "an integer", value);
+        return cdz_ask_wrong(a->fault, field, "an integer", value);
     if (x < numbers[i].low || x > numbers[i].high || (numbers[i].above && x <= numbers[i].low))
         return cdz_serve_fault_set(a->fault, 400, field, NULL, "'%s' must be %s %g%s%g, found %g",
                                    field, numbers[i].above ? "above" : "from", numbers[i].low,
@@ -143,7 +143,7 @@ static bool take_logit_bias(cdz_asking *a)
     bool good = true;
     if (!bias) return true;
     if (bias->type != CDZ_JSON_OBJECT)
-        return wrong(a->fault, "logit_bias", "an object of ids and numbers", bias);
+        return cdz_ask_wrong(a->fault, "logit_bias", "an object of ids and numbers", bias);
     if (!bias->len) return true;
     for (uint32_t i = 0; good && i < bias->len; i++) {
         char *end;
@@ -177,7 +177,6 @@ static const struct {
     const char *neutral; /* the JSON that is let through; NULL: null alone */
     const char *says;
 } refused[] = {
-    {"suffix", "\"\"", "the model does not fill in"},
     {"functions", NULL, "use 'tools'"},
     {"function_call", NULL, "use 'tool_choice'"},
     {"modalities", "[\"text\"]", "answers are text"},
@@ -185,7 +184,6 @@ static const struct {
     {"prediction", NULL, "predicted outputs are not used; drafts are a strategy"},
     {"web_search_options", NULL, "the server looks nothing up"},
     {"chat_template", NULL, "a template from a request is code, which this server does not run"},
-    {"prompt_logprobs", NULL, "use 'echo' and 'logprobs'"},
     {"n_probs", "0", "use 'logprobs'"},
     {"samplers", NULL, "the order of processors is a pipeline's"},
     {"return_progress", "false", "progress is not told"},
@@ -194,6 +192,21 @@ static const struct {
     {"logits_processors", "[]", "use cadenza.processors"},
     {"prompt_embeds", NULL, "prompts are texts or ids"},
     {"min_keep", "0", "a cut keeps what it keeps"},
+    {"tfs_z", "1", "use the processor tail_free, by cadenza.processors"},
+    {"adaptive_target", "-1", "use cadenza.processors"},
+    {"n_cmpl", "1", "use 'n'"},
+    {"t_max_prompt_ms", "-1", "use 't_max_predict_ms', which counts the prompt too"},
+    {"truncation_side", "\"left\"", "of a prompt that is cut the end stays"},
+    {"guided_whitespace_pattern", NULL, "a grammar says where blanks may be"},
+    {"grammar_lazy", "false", "use 'structural_tag' of 'response_format'"},
+    {"grammar_triggers", "[]", "use 'structural_tag' of 'response_format'"},
+    {"thinking_token_budget", "-1", "use cadenza.strategy"},
+    {"thinking_budget_tokens", "-1", "use cadenza.strategy"},
+    {"reasoning_in_content", "false", "use 'reasoning_format'"},
+    {"thinking_forced_open", "false", "the chat template says where an answer begins"},
+    {"repetition_detection", NULL, "use cadenza.processors"},
+    {"image_data", "[]", "prompts are texts or ids"},
+    {"multimodal_data", "[]", "prompts are texts or ids"},
     {"n_indent", "0", "use cadenza.processors"},
     {"response_fields", "[]", "answers have all their fields"},
     {"return_tokens", "false", "use 'return_token_ids'"},
@@ -229,28 +242,34 @@ bool cdz_ask_is_json(const cdz_json *value, const char *text)
     return is_json(value, text, strlen(text));
 }
 
+/* Whether a value asks for what is done anyway; 1 and 1.0 are one number. */
+static bool is_neutral(const cdz_json *value, const char *neutral)
+{
+    char *end;
+    double x;
+    const double number = strtod(neutral, &end);
+    if (!*end && cdz_json_number(value, &x)) return !(x < number || x > number);
+    return cdz_ask_is_json(value, neutral);
+}
+
 static bool refuse_names(cdz_asking *a)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const cdz_json *value = cdz_ask_field(&a->body, refused[i].name);
-        double x = 1;
-        if (!value || (refused[i].neutral && cdz_ask_is_json(value, refused[i].neutral))) continue;
-        if (refused[i].neutral && *refused[i].neutral == '0' && cdz_json_number(value, &x) &&
-            fpclassify(x) == FP_ZERO)
-            continue;
+        if (!value || (refused[i].neutral && is_neutral(value, refused[i].neutral))) continue;
         return cdz_serve_fault_set(a->fault, 400, refused[i].name, NULL,
                                    "'%s' is not supported: %s", refused[i].name, refused[i].says);
     }
     return true;
 }
 
-static bool take_model(cdz_asking *a)
+bool cdz_ask_model(const cdz_ask_world *world, const cdz_json *body, cdz_serve_fault *fault)
 {
-    const cdz_json *model = cdz_ask_field(&a->body, "model");
+    const cdz_json *model = cdz_ask_field(body, "model");
     if (!model) return true;
-    if (model->type != CDZ_JSON_STRING) return wrong(a->fault, "model", "a string", model);
-    if (cdz_json_eq(model, a->world->model_id)) return true;
-    return cdz_serve_fault_set(a->fault, 404, "model", "model_not_found",
+    if (model->type != CDZ_JSON_STRING) return cdz_ask_wrong(fault, "model", "a string", model);
+    if (cdz_json_eq(model, world->model_id)) return true;
+    return cdz_serve_fault_set(fault, 404, "model", "model_not_found",
                                "there is no model '%.80s' here; /v1/models lists them",
                                model->string);
 }
@@ -263,7 +282,7 @@ static bool take_stream(cdz_asking *a)
     if (!cdz_ask_bool(&a->body, "stream", false, &a->stream, a->fault)) return false;
     if (!options) return true;
     if (options->type != CDZ_JSON_OBJECT)
-        return wrong(a->fault, "stream_options", "an object", options);
+        return cdz_ask_wrong(a->fault, "stream_options", "an object", options);
     if (!a->stream)
         return cdz_serve_fault_set(a->fault, 400, "stream_options", NULL,
                                    "'stream_options' goes with 'stream': true");
@@ -272,6 +291,19 @@ static bool take_stream(cdz_asking *a)
         return false;
     a->usage_each = a->usage_each && a->usage;
     return true;
+}
+
+/* vLLM's: of the prompt's own tokens, and of so many leaders in each place. */
+static bool take_prompt_logprobs(cdz_asking *a)
+{
+    int64_t top = 0;
+    if (!take_int(a, "prompt_logprobs", 0, CDZ_ASK_MOST_TOP, &top, &a->prompt_logprobs))
+        return false;
+    a->prompt_top = (uint32_t)top;
+    const char *where = a->respond ? "of a response" : a->stream ? "with 'stream'" : NULL;
+    if (!a->prompt_logprobs || !where) return true;
+    return cdz_serve_fault_set(a->fault, 400, "prompt_logprobs", NULL,
+                               "'prompt_logprobs' is not supported %s", where);
 }
 
 static bool take_logprobs(cdz_asking *a)
@@ -296,7 +328,8 @@ static bool take_salt(cdz_asking *a)
 {
     const cdz_json *salt = cdz_ask_field(&a->body, "cache_salt");
     if (!salt) return true;
-    if (salt->type != CDZ_JSON_STRING) return wrong(a->fault, "cache_salt", "a string", salt);
+    if (salt->type != CDZ_JSON_STRING)
+        return cdz_ask_wrong(a->fault, "cache_salt", "a string", salt);
     a->cache_salt = salt->string;
     return true;
 }
@@ -311,6 +344,19 @@ static bool take_priority(cdz_asking *a)
                                "'scheduler = priority' in [server] has");
 }
 
+/* The best of several are known when all have ended, so that they are no stream. */
+static bool check_best_of(cdz_asking *a)
+{
+    const char *why = a->tried < a->n    ? "must be at least 'n'"
+                      : a->tried == a->n ? NULL
+                      : a->chat          ? "is of /v1/completions alone"
+                      : a->stream        ? "above 'n' is not streamed"
+                                         : NULL;
+    return !why ||
+           cdz_serve_fault_set(a->fault, 400, "best_of", NULL, "'best_of' %s, found %u with 'n' %u",
+                               why, (unsigned)a->tried, (unsigned)a->n);
+}
+
 static bool take_counts(cdz_asking *a)
 {
     int64_t n = 1, best = 1, tokens = -1, newer = -1, other = -1;
@@ -320,17 +366,16 @@ static bool take_counts(cdz_asking *a)
     if (!take_int(a, "n", 1, CDZ_ASK_MOST_N, &n, &has_n) ||
         !take_int(a, "best_of", 1, CDZ_ASK_MOST_N, &best, &has_best) ||
         !take_int(a, "n_predict", -1, INT32_MAX, &other, &has_other) ||
+        (has_other && !other && !take_int(a, "n_predict", least, INT32_MAX, &other, &has_other)) ||
         !take_int(a, "max_tokens", least, INT32_MAX, &tokens, &has_tokens) ||
         !take_int(a, name, least, INT32_MAX, &newer, &has_newer) ||
         !take_int(a, "seed", INT64_MIN, INT64_MAX, &a->seed, &a->seeded))
         return false;
     a->n = (uint32_t)n;
-    if (has_best && best != n)
-        return cdz_serve_fault_set(
-            a->fault, 400, "best_of", NULL,
-            "'best_of' other than 'n' is not supported: use cadenza.strategy");
+    a->tried = has_best ? (uint32_t)best : a->n;
+    if (!check_best_of(a)) return false;
     a->max_tokens = has_newer ? newer : has_tokens ? tokens : has_other ? other : -1;
-    if (a->max_tokens == 0 && least) a->max_tokens = -1;
+    a->endless = !has_newer && !has_tokens && has_other && other < 0;
     return true;
 }
 
@@ -340,7 +385,7 @@ static bool read_stops(cdz_asking *a, const cdz_json *all, uint32_t n, const cha
 {
     for (uint32_t i = 0; i < n; i++) {
         if (all[i].type != CDZ_JSON_STRING)
-            return wrong(a->fault, "stop", "a string or a list of strings", &all[i]);
+            return cdz_ask_wrong(a->fault, "stop", "a string or a list of strings", &all[i]);
         if (!all[i].len || strlen(all[i].string) != all[i].len)
             return cdz_serve_fault_set(a->fault, 400, "stop", NULL,
                                        "'stop' holds a string that is empty or has a NUL in it");
@@ -402,15 +447,24 @@ static bool take_text(cdz_asking *a, const cdz_json *text, cdz_ask_prompt *out)
     out->text = text->string;
     if (strlen(text->string) != text->len)
         return cdz_serve_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds a NUL character");
-    if (cdz_tokenize(a->world->model, text->string, text->len, special, &out->ids, &out->n, &err) !=
-        CDZ_OK)
-        return cdz_serve_fault_of(a->fault, "prompt", &err);
-    return true;
+    cdz_buf whole = {0};
+    if (a->suffix)
+        cdz_ask_fill_in(a, text->string, &whole);
+    else
+        cdz_buf_add(&whole, text->string, text->len);
+    const cdz_status status = whole.failed ? cdz_err_memory(&err, "'prompt'")
+                                           : cdz_tokenize(a->world->model, whole.data, whole.len,
+                                                          special, &out->ids, &out->n, &err);
+    cdz_buf_free(&whole);
+    return status == CDZ_OK || cdz_serve_fault_of(a->fault, "prompt", &err);
 }
 
 static bool add_prompt(cdz_asking *a, const cdz_json *value)
 {
     cdz_ask_prompt *p = &a->prompts[a->n_prompts];
+    if (a->suffix && value->type != CDZ_JSON_STRING)
+        return cdz_serve_fault_set(a->fault, 400, "suffix", NULL,
+                                   "'suffix' goes with a prompt that is a text");
     if (value->type == CDZ_JSON_STRING
             ? !take_text(a, value, p)
             : !cdz_ask_ids(a->world, value, "prompt", &p->ids, &p->n, a->fault))
@@ -427,7 +481,7 @@ static bool take_prompts(cdz_asking *a)
     if (!prompt) return cdz_serve_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is missing");
     const bool list = prompt->type == CDZ_JSON_ARRAY;
     if (!list && prompt->type != CDZ_JSON_STRING)
-        return wrong(a->fault, "prompt", "a string or a list", prompt);
+        return cdz_ask_wrong(a->fault, "prompt", "a string or a list", prompt);
     if (list && !prompt->len)
         return cdz_serve_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is an empty list");
     const bool one = !list || prompt->items[0].type == CDZ_JSON_INT;
@@ -490,20 +544,57 @@ static bool check_room(cdz_asking *a)
 
 /* --- all of it ------------------------------------------------------------------------------------------------ */
 
-static bool is_set(const cdz_asking *a, const char *name)
+/* The JSON that a generation parameter was set to; NULL: it was not. */
+static const char *value_of(const cdz_asking *a, const char *name)
 {
     for (size_t i = 0; i < a->n_set; i++)
-        if (strcmp(a->set[i], name) == 0) return true;
-    return false;
+        if (strcmp(a->set[i], name) == 0) return a->values[i];
+    return NULL;
+}
+
+/* The limit of a field and one of cadenza.kwargs are the same, or one of them would be neglected. */
+static bool agree_on_length(cdz_asking *a)
+{
+    const char *length = value_of(a, "max_length"), *fresh = value_of(a, "max_new_tokens");
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)a->max_tokens);
+    if (a->max_tokens < 0 || (!length && (!fresh || strcmp(fresh, text) == 0))) return true;
+    return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                               "cadenza.kwargs says %s = %s, and a field of the request says that "
+                               "there are at most %s new tokens",
+                               length ? "max_length" : "max_new_tokens", length ? length : fresh,
+                               text);
+}
+
+static bool contradicts(cdz_asking *a, const char *name, const char *value, const char *field)
+{
+    return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                               "cadenza.kwargs says %s = %s, and a field of the request says %s",
+                               name, value, field);
+}
+
+/* What fields say by other ways than a parameter of the same name. */
+static bool agree_on_draws(cdz_asking *a)
+{
+    char text[32];
+    double x = 1, other = 0;
+    const char *seed = value_of(a, "seed"), *warmth = value_of(a, "temperature");
+    const cdz_json *temperature = cdz_ask_field(&a->body, "temperature");
+    snprintf(text, sizeof text, "%lld", (long long)a->seed);
+    if (a->seeded && seed && strcmp(seed, text) != 0) return contradicts(a, "seed", seed, text);
+    if (warmth) other = strtod(warmth, NULL);
+    if (temperature && cdz_json_number(temperature, &x) && x <= 0 && other > 0)
+        return contradicts(a, "temperature", warmth, "0");
+    return true;
 }
 
 /* How many new tokens, where nothing more specific says it: a chat goes on to the end of the context. */
 static bool settle_length(cdz_asking *a)
 {
     const uint32_t context = cdz_model_context(a->world->model);
-    if (is_set(a, "max_new_tokens") || is_set(a, "max_length")) return true;
-    if (a->max_tokens < 0 && a->named_pipeline) return true;
-    if (a->max_tokens < 0 && a->chat)
+    if (value_of(a, "max_new_tokens") || value_of(a, "max_length")) return agree_on_length(a);
+    if (a->max_tokens < 0 && a->named_pipeline && !a->endless) return true;
+    if (a->max_tokens < 0 && (a->chat || (a->endless && context)))
         a->max_tokens = context > a->prompts[0].n ? (int64_t)(context - a->prompts[0].n) : 1;
     if (a->max_tokens < 0) a->max_tokens = 16;
     return a->max_tokens == 0 || set_int(a, "max_new_tokens", a->max_tokens);
@@ -533,14 +624,15 @@ static bool told(cdz_asking *a, bool good)
 static bool read_fields(cdz_asking *a)
 {
     cdz_serve_fault *fault = a->fault;
-    return take_model(a) && refuse_names(a) && take_stream(a) &&
-           (a->chat || cdz_ask_bool(&a->body, "echo", false, &a->echo, fault)) &&
-           take_logprobs(a) && take_counts(a) && cdz_ask_structured(a) &&
+    return cdz_ask_model(a->world, &a->body, fault) && refuse_names(a) && cdz_ask_place(a) &&
+           take_stream(a) && (a->chat || cdz_ask_bool(&a->body, "echo", false, &a->echo, fault)) &&
+           take_logprobs(a) && take_prompt_logprobs(a) && take_counts(a) && cdz_ask_structured(a) &&
            (!a->chat || cdz_ask_answer_form(a)) &&
            cdz_ask_bool(&a->body, "return_token_ids", false, &a->return_ids, fault) &&
            cdz_ask_bool(&a->body, "return_tokens_as_token_ids", false, &a->ids_as_text, fault) &&
            take_numbers(a) && take_salt(a) && take_priority(a) && take_logit_bias(a) &&
-           take_stops(a) && cdz_ask_tokens(a) && cdz_ask_known(a) && cdz_ask_cadenza(a);
+           take_stops(a) && (a->chat || cdz_ask_suffix(a)) && cdz_ask_tokens(a) &&
+           cdz_ask_known(a) && cdz_ask_cadenza(a);
 }
 
 bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, cdz_ask_kind kind, const char *body,
@@ -554,7 +646,7 @@ bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, cdz_ask_kind kind, 
     const bool good = cdz_ask_parse(body, len, &a->arena, &a->body, fault) &&
                       (!a->respond || cdz_ask_response(a)) && read_fields(a) &&
                       (a->chat ? take_messages(a) : take_prompts(a)) && truncate_prompts(a) &&
-                      check_room(a) && settle_length(a);
+                      check_room(a) && settle_length(a) && agree_on_draws(a);
     return told(a, good && (!a->chat || cdz_ask_thinking(a)));
 }
 
@@ -592,5 +684,9 @@ void cdz_ask_document(const cdz_asking *a, size_t prompt, uint32_t n, cdz_buf *o
     if (n > 1) cdz_buf_printf(out, "%s\"num_return_sequences\": %u", a->kwargs.len ? ", " : "", n);
     cdz_buf_putc(out, '}');
     if (a->seeded) cdz_buf_printf(out, ", \"seed\": %lld", (long long)a->seed);
+    if (a->written) {
+        cdz_buf_puts(out, ", \"pipeline\": ");
+        cdz_json_write(out, a->written);
+    }
     cdz_buf_putc(out, '}');
 }

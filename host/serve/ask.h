@@ -60,11 +60,16 @@ typedef struct cdz_asking {
     bool thinking; /* the answer begins in the middle of reasoning */
     bool one_call;
     bool named_call; /* the answer is a call of the tool that the client named */
-    uint32_t top, n;
-    const char *id;     /* of the answer, without its kind; NULL: the request's own */
-    int64_t max_tokens; /* below 0: as the pipeline says */
+    bool prompt_logprobs;
+    uint32_t prompt_top; /* leaders of each place of the prompt */
+    uint32_t top, n,
+        tried;      /* tried: rows made of a prompt, of which the n likeliest are told (best_of) */
+    const char *id; /* of the answer, without its kind; NULL: the request's own */
+    int64_t max_tokens; /* below 0: as the pipeline says, or up to the context's end (endless) */
+    bool endless;
     bool seeded;
     int64_t seed;
+    const char *suffix; /* what comes behind the answer, which the model has marks for; or NULL */
     cdz_ask_prompt *prompts;
     size_t n_prompts;
     cdz_stop_texts stops;
@@ -76,7 +81,8 @@ typedef struct cdz_asking {
     cdz_pipeline *pipeline; /* NULL: the default */
     bool own_pipeline;
     bool named_pipeline;
-    const char *pipeline_name; /* of one that is there; or NULL */
+    const cdz_json *written; /* one that the request has itself, as an object of its sections; or NULL */
+    const char *pipeline_name; /* of one that is there, "inline", or NULL */
     const char *strategy;      /* id or NULL */
     cdz_ask_own own;
     const char *structured; /* the field that says what the answer may be, or NULL */
@@ -102,6 +108,11 @@ void cdz_ask_write_ids(cdz_buf *out, const int32_t *ids, size_t n);
 void cdz_ask_write_prompt(cdz_buf *out, const cdz_ask_prompt *prompt, const int32_t *ids, size_t n);
 /* A field that is there and not null; or NULL. */
 const cdz_json *cdz_ask_field(const cdz_json *object, const char *name);
+/* Whether the model that a body names, if any, is this one. */
+bool cdz_ask_model(const cdz_ask_world *world, const cdz_json *body, cdz_serve_fault *fault);
+/* Refuses a field that is of another type; found: NULL where there is none. False. */
+bool cdz_ask_wrong(cdz_serve_fault *fault, const char *name, const char *expected,
+                   const cdz_json *found);
 /* A boolean, or `absent`. */
 bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *out,
                   cdz_serve_fault *fault);
@@ -121,10 +132,11 @@ bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *n
 bool cdz_ask_cadenza(cdz_asking *ask);
 /* What the answer may be (ask_structured.c). */
 bool cdz_ask_structured(cdz_asking *ask);
-/* Structural tags as a Lark grammar (ask_tags.c). */
-bool cdz_ask_tags(cdz_asking *ask, const char *field, const cdz_json *value, cdz_buf *out);
 /* The field of the request that a refusal at submission is about: the one that asks for a form; or NULL. */
 const char *cdz_ask_blamed(const cdz_asking *ask, const cdz_error *err);
+/* A text behind the answer (ask_suffix.c); and a prompt's text with it, as the model reads both. */
+bool cdz_ask_suffix(cdz_asking *ask);
+void cdz_ask_fill_in(const cdz_asking *ask, const char *prompt, cdz_buf *out);
 /* Tokens by fields of vLLM's: those that end an answer, are banned or alone allowed (ask_tokens.c). */
 bool cdz_ask_tokens(cdz_asking *ask);
 bool cdz_ask_samplers(cdz_asking *ask, cdz_ask_own *own);
@@ -138,8 +150,9 @@ bool cdz_ask_own_set(cdz_asking *ask, cdz_ask_own *own, const char *field, const
 /* Whether llama-server's penalties are those of the newest tokens alone. */
 bool cdz_ask_looks_back(const cdz_asking *ask);
 bool cdz_ask_allowed(cdz_asking *ask, cdz_ask_own *own); /* ask_tokens.c */
-/* Names that ask for little (ask_known.c); what a body with messages cannot have. */
+/* Names that ask for little (ask_known.c); those that belong to the other endpoint; what a body with messages cannot have. */
 bool cdz_ask_known(cdz_asking *ask);
+bool cdz_ask_place(cdz_asking *ask);
 bool cdz_ask_chat_only(const cdz_json *body, cdz_serve_fault *fault);
 /* Where a tool is strict: text is free, but for calls, whose arguments fit their schemas. */
 bool cdz_ask_strict_calls(cdz_asking *a);

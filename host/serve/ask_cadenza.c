@@ -8,7 +8,8 @@
 #include "base/ascii.h"
 #include "serve/ask.h"
 
-enum { MOST_PROCESSORS = 32 };
+/* Of a request; and of a pipeline that it has itself: sections, values in all of them, and bytes. */
+enum { MOST_PROCESSORS = 32, MOST_SECTIONS = 64, MOST_PARAMETERS = 512, MOST_WRITTEN = 64 << 10 };
 
 /* Letters, digits, '-', '_' and single dots: an id or a name, and no file. */
 static bool is_id_text(const char *text, size_t len)
@@ -33,7 +34,7 @@ static bool no_id(cdz_asking *a, const char *what, const cdz_json *value)
 {
     return cdz_serve_fault_set(
         a->fault, 400, "cadenza", NULL, "cadenza.%s must be the %s, found %s", what,
-        strcmp(what, "pipeline") == 0 ? "name of a pipeline of this server"
+        strcmp(what, "pipeline") == 0 ? "name of a pipeline of this server, or an object of sections"
                                       : "id of a plugin, no file",
         value->type == CDZ_JSON_STRING ? "another text" : cdz_json_type_name(value));
 }
@@ -89,22 +90,23 @@ static bool opens_any(const char *name, const cdz_json *value)
     return opens;
 }
 
-/* "section.name": the section by its name or by its plugin's id, no file; its values, no files either. */
-static bool may_be_set(cdz_asking *a, const cdz_json_member *m)
+/* "section.name": the section by its name or by its plugin's id, no file; its values, no files either. where: the field
+ * that says it. */
+static bool may_be_set(cdz_asking *a, const char *where, const cdz_json_member *m)
 {
     const char *dot = strrchr(m->key, '.'), *name = dot ? dot + 1 : m->key;
     if (is_closed(name))
         return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
-                                   "cadenza.kwargs.%.64s cannot be set by a request of this server",
+                                   "%s.%.64s cannot be set by a request of this server", where,
                                    m->key);
     if (dot && !is_id_text(m->key, (size_t)(dot - m->key)))
         return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
-                                   "cadenza.kwargs: \"section.%.64s\": the section must be the id "
+                                   "%s: \"section.%.64s\": the section must be the id "
                                    "of a plugin or a section's name, no file",
-                                   name);
+                                   where, name);
     if (dot ? opens_any(name, &m->value) : opens_something(name, &m->value))
         return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
-                                   "cadenza.kwargs.%.64s: a request may name ids, no files", m->key);
+                                   "%s.%.64s: a request may name ids, no files", where, m->key);
     return true;
 }
 
@@ -118,7 +120,7 @@ static bool take_kwargs(cdz_asking *a, const cdz_json *kwargs)
     for (uint32_t i = 0; i < kwargs->len; i++) {
         const cdz_json_member *m = &kwargs->members[i];
         cdz_buf text = {0};
-        if (!may_be_set(a, m)) return false;
+        if (!may_be_set(a, "cadenza.kwargs", m)) return false;
         cdz_json_write(&text, &m->value);
         const bool good = !text.failed && cdz_ask_set(a, m->key, text.data);
         cdz_buf_free(&text);
@@ -209,10 +211,86 @@ static bool set_params(cdz_asking *a, const made *m)
 
 /* --- the pipeline ------------------------------------------------------------------------------------------------------ */
 
+/* A value of a section of the request's own pipeline: what may be said of it is what "kwargs" may say. */
+static bool may_be_written(cdz_asking *a, const char *section, const cdz_json_member *m)
+{
+    char key[300];
+    if (strcmp(m->key, "id") == 0) return true; /* the reader of documents wants an id */
+    if (strchr(m->key, '.'))
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.pipeline.%.64s: \"%.64s\" is no name of a parameter",
+                                   section, m->key);
+    snprintf(key, sizeof key, "%.128s.%.128s", section, m->key);
+    const bool bare = strcmp(section, "generation") == 0;
+    const cdz_json_member as = {.key = bare ? m->key : key, .value = m->value};
+    return may_be_set(a, "cadenza.pipeline", &as);
+}
+
+static bool check_section(cdz_asking *a, const cdz_json_member *section, uint32_t *n)
+{
+    const cdz_json *object = &section->value;
+    if (object->type != CDZ_JSON_OBJECT)
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.pipeline.%.64s must be an object, found %s",
+                                   section->key, cdz_json_type_name(object));
+    if (strcmp(section->key, "pipeline") == 0 && cdz_ask_field(object, "observers"))
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.pipeline.pipeline.observers: who watches requests is "
+                                   "said in files of this server alone");
+    *n += object->len;
+    for (uint32_t i = 0; strcmp(section->key, "pipeline") != 0 && i < object->len; i++)
+        if (!may_be_written(a, section->key, &object->members[i])) return false;
+    return true;
+}
+
+static bool check_size(cdz_asking *a, const cdz_json *object)
+{
+    cdz_buf text = {0};
+    cdz_json_write(&text, object);
+    const bool failed = text.failed, fits = text.len <= MOST_WRITTEN;
+    cdz_buf_free(&text);
+    if (failed) return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory");
+    return fits || cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                       "cadenza.pipeline is longer than %d bytes", MOST_WRITTEN);
+}
+
+/* A pipeline of the request's own: ids, by the rules of request documents, and parameters, by those of "kwargs". */
+static bool take_written(cdz_asking *a, const cdz_json *object)
+{
+    uint32_t n = 0;
+    if (object->len > MOST_SECTIONS)
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.pipeline has more than %d sections", MOST_SECTIONS);
+    if (!check_size(a, object)) return false;
+    for (uint32_t i = 0; i < object->len; i++)
+        if (!check_section(a, &object->members[i], &n)) return false;
+    if (n > MOST_PARAMETERS)
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.pipeline says more than %d values", MOST_PARAMETERS);
+    a->written = object;
+    a->named_pipeline = true;
+    a->pipeline_name = "inline";
+    return true;
+}
+
+/* What the object says itself. */
+static bool goes_with_written(cdz_asking *a, const cdz_json *object)
+{
+    static const char *const names[] = {"strategy", "processors"};
+    for (size_t i = 0; a->written && i < sizeof names / sizeof *names; i++)
+        if (cdz_ask_field(object, names[i]))
+            return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                       "cadenza.%s does not go with an object in cadenza.pipeline: "
+                                       "its [pipeline] says %s",
+                                       names[i], names[i]);
+    return true;
+}
+
 static bool take_pipeline(cdz_asking *a, const cdz_json *name, const char **file)
 {
     *file = NULL;
     if (!name) return true;
+    if (name->type == CDZ_JSON_OBJECT) return take_written(a, name);
     if (!is_id(name)) return no_id(a, "pipeline", name);
     a->named_pipeline = true;
     if (a->world->pipeline && a->world->pipeline(a->world->user, name->string, &a->pipeline, file)) {
@@ -250,7 +328,7 @@ static bool take_all(cdz_asking *a, const cdz_json *object, made *m)
     const char *file = NULL;
     const cdz_json *strategy = cdz_ask_field(object, "strategy");
     if (!check_names(a, object, known, 4, "cadenza", "pipeline, strategy, kwargs and processors") ||
-        !take_pipeline(a, cdz_ask_field(object, "pipeline"), &file))
+        !take_pipeline(a, cdz_ask_field(object, "pipeline"), &file) || !goes_with_written(a, object))
         return false;
     if (strategy && !is_id(strategy)) return no_id(a, "strategy", strategy);
     a->strategy = strategy ? strategy->string : NULL;

@@ -31,8 +31,39 @@ static bool check_taken(const cdz_asking *a)
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         const cdz_json *value = cdz_ask_field(&a->body, taken[i].name);
         if (!value || value->type == taken[i].type) continue;
-        return cdz_serve_fault_set(a->fault, 400, taken[i].name, NULL, "'%s' must be %s, found %s",
-                                   taken[i].name, taken[i].says, cdz_json_type_name(value));
+        return cdz_ask_wrong(a->fault, taken[i].name, taken[i].says, value);
+    }
+    return true;
+}
+
+/* Of chats alone, or of completions alone (chat). `neutral`: JSON that asks for nothing; NULL: null alone. */
+static const struct {
+    const char *name;
+    bool chat;
+    const char *neutral, *says;
+} elsewhere[] = {
+    {"messages", true, NULL, "send them to /v1/chat/completions"},
+    {"tools", true, "[]", "send them to /v1/chat/completions"},
+    {"tool_choice", true, "\"none\"", "there are no tools without 'messages'"},
+    {"top_logprobs", true, "0", "use 'logprobs', a number"},
+    {"chat_template_kwargs", true, "{}", "a prompt has no chat template"},
+    {"add_generation_prompt", true, "false", "a prompt has no chat template"},
+    {"continue_final_message", true, "false", "a prompt has no chat template"},
+    {"documents", true, "[]", "a prompt has no chat template"},
+    {"suffix", false, "\"\"", "send it with a 'prompt' to /v1/completions"},
+    {"prompt", false, NULL, "send 'messages', or the prompt to /v1/completions"},
+};
+
+bool cdz_ask_place(cdz_asking *a)
+{
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+        const cdz_json *value = cdz_ask_field(&a->body, elsewhere[i].name);
+        if (!value || elsewhere[i].chat == a->chat ||
+            (elsewhere[i].neutral && cdz_ask_is_json(value, elsewhere[i].neutral)))
+            continue;
+        return cdz_serve_fault_set(a->fault, 400, elsewhere[i].name, NULL,
+                                   "'%s' is not supported at this endpoint: %s", elsewhere[i].name,
+                                   elsewhere[i].says);
     }
     return true;
 }
@@ -82,9 +113,7 @@ static bool take_time(cdz_asking *a)
     double ms = -1;
     const cdz_json *limit = cdz_ask_field(&a->body, "t_max_predict_ms");
     if (limit && !cdz_json_number(limit, &ms))
-        return cdz_serve_fault_set(a->fault, 400, "t_max_predict_ms", NULL,
-                                   "'t_max_predict_ms' must be a number, found %s",
-                                   cdz_json_type_name(limit));
+        return cdz_ask_wrong(a->fault, "t_max_predict_ms", "a number", limit);
     if (!(ms > 0)) return true;
     snprintf(text, sizeof text, "%.17g", ms / 1000);
     return cdz_ask_set(a, "max_time", text);

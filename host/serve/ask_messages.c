@@ -127,7 +127,11 @@ static bool put_message(const cdz_json *message, bool nine, cdz_buf *out, cdz_se
     static const char *const kept[] = {"name", "reasoning_content", "tool_call_id"};
     for (size_t i = 0; i < 3; i++) {
         const cdz_json *value = cdz_ask_field(message, kept[i]);
-        if (!cdz_json_is(value, CDZ_JSON_STRING)) continue;
+        if (!value) continue;
+        if (value->type != CDZ_JSON_STRING)
+            return cdz_serve_fault_set(fault, 400, "messages", NULL,
+                                       "a message's %s must be a string, found %s", kept[i],
+                                       cdz_json_type_name(value));
         cdz_buf_printf(out, ", \"%s\": ", kept[i]);
         put_id(value, nine && i == 2, out);
     }
@@ -135,7 +139,7 @@ static bool put_message(const cdz_json *message, bool nine, cdz_buf *out, cdz_se
     return true;
 }
 
-/* Variables of the template: the request's own, and the two that stand beside them. */
+/* Variables of the template: the request's own, and those that stand beside them. */
 static bool put_variables(const cdz_json *body, cdz_buf *out, cdz_serve_fault *fault)
 {
     static const char *const flags[] = {"add_generation_prompt", "continue_final_message"};
@@ -159,8 +163,24 @@ static bool put_variables(const cdz_json *body, cdz_buf *out, cdz_serve_fault *f
         cdz_buf_printf(out, "%s\"%s\": %s", first ? "" : ", ", flags[i], value ? "true" : "false");
         first = false;
     }
+    const cdz_json *effort = cdz_ask_field(body, "reasoning_effort");
+    if (effort && effort->type != CDZ_JSON_STRING)
+        return cdz_ask_wrong(fault, "reasoning_effort", "a string", effort);
+    if (effort && !(given && cdz_json_get(given, "reasoning_effort"))) {
+        cdz_buf_puts(out, first ? "\"reasoning_effort\": " : ", \"reasoning_effort\": ");
+        cdz_json_write(out, effort);
+    }
     cdz_buf_putc(out, '}');
     return true;
+}
+
+static bool check_documents(const cdz_json *documents, cdz_serve_fault *fault)
+{
+    bool good = !documents || documents->type == CDZ_JSON_ARRAY;
+    for (uint32_t i = 0; good && documents && i < documents->len; i++)
+        good = documents->items[i].type == CDZ_JSON_OBJECT;
+    return good || cdz_serve_fault_set(fault, 400, "documents", NULL,
+                                       "'documents' must be a list of objects");
 }
 
 static bool put_document(const cdz_json *body, bool nine, cdz_buf *out, cdz_serve_fault *fault)
@@ -168,7 +188,9 @@ static bool put_document(const cdz_json *body, bool nine, cdz_buf *out, cdz_serv
     const cdz_json *messages = cdz_ask_field(body, "messages");
     const cdz_json *documents = cdz_ask_field(body, "documents");
     const cdz_json *tools;
-    if (!cdz_ask_chat_only(body, fault) || !cdz_ask_tools(body, &tools, fault)) return false;
+    if (!cdz_ask_chat_only(body, fault) || !cdz_ask_tools(body, &tools, fault) ||
+        !check_documents(documents, fault))
+        return false;
     if (!cdz_json_is(messages, CDZ_JSON_ARRAY) || !messages->len)
         return cdz_serve_fault_set(fault, 400, "messages", NULL,
                                    "'messages' must be a list of at least one message");
@@ -191,6 +213,15 @@ static bool put_document(const cdz_json *body, bool nine, cdz_buf *out, cdz_serv
     return true;
 }
 
+/* The field that the template's refusal is about. */
+static const char *blamed(const cdz_json *body, const char *text)
+{
+    static const char *const names[] = {"chat_template_kwargs", "continue_final_message"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (cdz_ask_field(body, names[i]) && strstr(text, names[i])) return names[i];
+    return "messages";
+}
+
 bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t **ids, size_t *n,
                       cdz_serve_fault *fault)
 {
@@ -199,7 +230,7 @@ bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t 
     bool good = put_document(body, world->answers.reply.short_id, &text, fault);
     if (good && text.failed) good = cdz_serve_fault_set(fault, 500, NULL, NULL, "out of memory");
     if (good && cdz_apply_chat_template(world->model, text.data, text.len, ids, n, &err) != CDZ_OK)
-        good = cdz_serve_fault_of(fault, "messages", &err);
+        good = cdz_serve_fault_of(fault, blamed(body, err.text), &err);
     cdz_buf_free(&text);
     return good;
 }

@@ -135,9 +135,7 @@ static bool put_messages(writing *w, const cdz_json *body)
     const cdz_json *input = cdz_ask_field(body, "input");
     const cdz_json *instructions = cdz_ask_field(body, "instructions");
     if (instructions && instructions->type != CDZ_JSON_STRING)
-        return cdz_serve_fault_set(w->fault, 400, "instructions", NULL,
-                                   "'instructions' must be a string, found %s",
-                                   cdz_json_type_name(instructions));
+        return cdz_ask_wrong(w->fault, "instructions", "a string", instructions);
     if (!input) return cdz_serve_fault_set(w->fault, 400, "input", NULL, "'input' is missing");
     cdz_buf_puts(w->out, "\"messages\": [");
     if (instructions) {
@@ -165,9 +163,7 @@ static bool put_messages(writing *w, const cdz_json *body)
 /* {"type", "name", ...} becomes {"type", "function": {"name", ...}}. */
 static bool put_tools(writing *w, const cdz_json *tools)
 {
-    if (tools->type != CDZ_JSON_ARRAY)
-        return cdz_serve_fault_set(w->fault, 400, "tools", NULL, "'tools' must be a list, found %s",
-                                   cdz_json_type_name(tools));
+    if (tools->type != CDZ_JSON_ARRAY) return cdz_ask_wrong(w->fault, "tools", "a list", tools);
     cdz_buf_puts(w->out, ", \"tools\": [");
     for (uint32_t i = 0; i < tools->len; i++) {
         const cdz_json *tool = &tools->items[i];
@@ -218,8 +214,7 @@ static bool refuse_some(const cdz_json *body, cdz_serve_fault *fault)
     }
     const cdz_json *include = cdz_ask_field(body, "include");
     if (include && include->type != CDZ_JSON_ARRAY)
-        return cdz_serve_fault_set(fault, 400, "include", NULL, "'include' must be a list, found %s",
-                                   cdz_json_type_name(include));
+        return cdz_ask_wrong(fault, "include", "a list", include);
     for (uint32_t i = 0; include && i < include->len; i++)
         if (!cdz_json_eq(&include->items[i], "reasoning.encrypted_content"))
             return cdz_serve_fault_set(fault, 400, "include", NULL,
@@ -233,22 +228,52 @@ static bool put_format(writing *w, const cdz_json *body)
     const cdz_json *text = cdz_ask_field(body, "text");
     const cdz_json *format = text ? cdz_ask_field(text, "format") : NULL;
     if (text && text->type != CDZ_JSON_OBJECT)
-        return cdz_serve_fault_set(w->fault, 400, "text", NULL,
-                                   "'text' must be an object, found %s", cdz_json_type_name(text));
+        return cdz_ask_wrong(w->fault, "text", "an object", text);
     if (format) put_member(w->out, ", \"response_format\": ", format);
     return true;
 }
 
+/* {"effort"} becomes a chat's reasoning_effort; summaries are not made. */
+static bool put_reasoning(writing *w, const cdz_json *body)
+{
+    const cdz_json *reasoning = cdz_ask_field(body, "reasoning");
+    const cdz_json *effort =
+        cdz_json_is(reasoning, CDZ_JSON_OBJECT) ? cdz_ask_field(reasoning, "effort") : NULL;
+    if (reasoning && reasoning->type != CDZ_JSON_OBJECT)
+        return cdz_ask_wrong(w->fault, "reasoning", "an object", reasoning);
+    if (effort && effort->type != CDZ_JSON_STRING)
+        return cdz_ask_wrong(w->fault, "reasoning.effort", "a string", effort);
+    if (!effort) effort = cdz_ask_field(body, "reasoning_effort");
+    if (effort) put_member(w->out, ", \"reasoning_effort\": ", effort);
+    return true;
+}
+
+static bool check_stream_options(const cdz_json *body, cdz_serve_fault *fault)
+{
+    const cdz_json *options = cdz_ask_field(body, "stream_options");
+    if (!options || options->type == CDZ_JSON_OBJECT) return true;
+    return cdz_ask_wrong(fault, "stream_options", "an object", options);
+}
+
 static bool is_ours(const char *name)
 {
-    static const char *const ours[] = {"input",          "instructions",
-                                       "tools",          "messages",
-                                       "text",           "response_format",
-                                       "truncation",     "top_logprobs",
-                                       "logprobs",       "n",
-                                       "max_tokens",     "max_completion_tokens",
-                                       "stream_options", "background",
-                                       "include"};
+    static const char *const ours[] = {"input",
+                                       "instructions",
+                                       "tools",
+                                       "messages",
+                                       "text",
+                                       "response_format",
+                                       "truncation",
+                                       "top_logprobs",
+                                       "logprobs",
+                                       "n",
+                                       "max_tokens",
+                                       "max_completion_tokens",
+                                       "stream_options",
+                                       "background",
+                                       "include",
+                                       "reasoning",
+                                       "reasoning_effort"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(ours[i], name) == 0) return true;
     return false;
@@ -258,7 +283,8 @@ static bool put_body(writing *w, const cdz_json *body)
 {
     const cdz_json *tools = cdz_ask_field(body, "tools");
     cdz_buf_putc(w->out, '{');
-    if (!put_messages(w, body) || (tools && !put_tools(w, tools)) || !put_format(w, body))
+    if (!put_messages(w, body) || (tools && !put_tools(w, tools)) || !put_format(w, body) ||
+        !put_reasoning(w, body) || !check_stream_options(body, w->fault))
         return false;
     for (uint32_t i = 0; i < body->len; i++) {
         const cdz_json_member *m = &body->members[i];

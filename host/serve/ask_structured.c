@@ -12,12 +12,6 @@ typedef struct asked {
     const cdz_json *value;
 } asked;
 
-static bool needs(cdz_asking *a, const char *field, const char *expected, const cdz_json *found)
-{
-    return cdz_serve_fault_set(a->fault, 400, field, NULL, "'%s' must be %s, found %s", field,
-                               expected, found ? cdz_json_type_name(found) : "nothing");
-}
-
 static bool is_text_list(const cdz_json *value)
 {
     if (value->type != CDZ_JSON_ARRAY || !value->len) return false;
@@ -26,7 +20,7 @@ static bool is_text_list(const cdz_json *value)
     return true;
 }
 
-/* A schema is an object, or its text. */
+/* A schema is an object, or its text; so are structural tags. */
 static bool fits(const char *name, const cdz_json *value, const char **expected)
 {
     if (strcmp(name, "json_object") == 0) {
@@ -34,12 +28,13 @@ static bool fits(const char *name, const cdz_json *value, const char **expected)
         return value->type == CDZ_JSON_BOOL && value->boolean;
     }
     if (strcmp(name, "choice") == 0) {
-        *expected = "a list of texts";
+        *expected = "a list of at least one text and nothing else";
         return is_text_list(value);
     }
-    *expected = strcmp(name, "json_schema") == 0 ? "a JSON Schema" : "a string";
-    return value->type == CDZ_JSON_STRING ||
-           (strcmp(name, "json_schema") == 0 && value->type == CDZ_JSON_OBJECT);
+    const bool tags = strcmp(name, "structural_tag") == 0;
+    const bool object = tags || strcmp(name, "json_schema") == 0;
+    *expected = tags ? "an object, or the text of one" : object ? "a JSON Schema" : "a string";
+    return value->type == CDZ_JSON_STRING || (object && value->type == CDZ_JSON_OBJECT);
 }
 
 static bool take(cdz_asking *a, const asked *one)
@@ -50,32 +45,12 @@ static bool take(cdz_asking *a, const asked *one)
         return cdz_serve_fault_set(a->fault, 400, one->field, NULL,
                                    "'%s' and '%s' both say what the answer may be; give one",
                                    a->structured, one->field);
-    if (!fits(one->name, one->value, &expected)) return needs(a, one->field, expected, one->value);
+    if (!fits(one->name, one->value, &expected))
+        return cdz_ask_wrong(a->fault, one->field, expected, one->value);
     a->structured = one->field;
     cdz_json_write(&text, one->value);
     const bool good = !text.failed && cdz_ask_set(a, one->name, text.data);
     cdz_buf_free(&text);
-    return good;
-}
-
-/* Tags, or their text. */
-static bool take_tags(cdz_asking *a, const char *field, const cdz_json *value)
-{
-    cdz_buf lark = {0};
-    cdz_json parsed;
-    if (value->type == CDZ_JSON_STRING) {
-        const char *text = cdz_arena_strndup(&a->arena, value->string, value->len);
-        if (!cdz_ask_parse(text, value->len, &a->arena, &parsed, a->fault))
-            return needs(a, field, "an object, or the text of one", value);
-        value = &parsed;
-    }
-    if (value->type != CDZ_JSON_OBJECT) return needs(a, field, "an object", value);
-    bool good = cdz_ask_tags(a, field, value, &lark);
-    if (good && lark.failed)
-        good = cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
-    const cdz_json text = {.type = CDZ_JSON_STRING, .string = lark.data, .len = (uint32_t)lark.len};
-    good = good && take(a, &(asked){field, "grammar", &text});
-    cdz_buf_free(&lark);
     return good;
 }
 
@@ -92,15 +67,17 @@ static bool take_format(cdz_asking *a)
     const char *const field = a->respond ? "text.format" : "response_format";
     const cdz_json *format = cdz_ask_field(&a->body, "response_format");
     if (!format) return true;
-    if (format->type != CDZ_JSON_OBJECT) return needs(a, field, "an object", format);
+    if (format->type != CDZ_JSON_OBJECT) return cdz_ask_wrong(a->fault, field, "an object", format);
     const cdz_json *type = cdz_json_get(format, "type"), *schema = cdz_ask_field(format, "schema");
     if (!cdz_json_is(type, CDZ_JSON_STRING))
         return cdz_serve_fault_set(a->fault, 400, field, NULL, "'%s' needs a \"type\"", field);
     if (cdz_json_eq(type, "text")) return true;
     if (cdz_json_eq(type, "json_object") && !schema) return take_true(a, field);
-    if (cdz_json_eq(type, "structural_tag")) return take_tags(a, field, format);
+    if (cdz_json_eq(type, "structural_tag"))
+        return take(a, &(asked){field, "structural_tag", format});
     const cdz_json *inner = cdz_ask_field(format, "json_schema");
-    if (inner && inner->type != CDZ_JSON_OBJECT) return needs(a, field, "an object", inner);
+    if (inner && inner->type != CDZ_JSON_OBJECT)
+        return cdz_ask_wrong(a->fault, field, "an object", inner);
     if (inner) schema = cdz_ask_field(inner, "schema");
     if (!cdz_json_eq(type, "json_schema") && !cdz_json_eq(type, "json_object"))
         return cdz_serve_fault_set(a->fault, 400, field, NULL,
@@ -119,12 +96,13 @@ static bool take_outputs(cdz_asking *a)
     static const char *const pairs[][2] = {
         {"json", "json_schema"},        {"regex", "regex"},
         {"choice", "choice"},           {"grammar", "grammar"},
-        {"json_object", "json_object"}, {"structural_tag", NULL}};
+        {"json_object", "json_object"}, {"structural_tag", "structural_tag"}};
     enum { N = sizeof pairs / sizeof *pairs };
     const cdz_json *outputs = cdz_ask_field(&a->body, field);
     asked one = {0};
     if (!outputs) return true;
-    if (outputs->type != CDZ_JSON_OBJECT) return needs(a, field, "an object", outputs);
+    if (outputs->type != CDZ_JSON_OBJECT)
+        return cdz_ask_wrong(a->fault, field, "an object", outputs);
     for (uint32_t i = 0; i < outputs->len; i++) {
         const cdz_json_member *m = &outputs->members[i];
         size_t k = 0;
@@ -141,7 +119,6 @@ static bool take_outputs(cdz_asking *a)
                                        "'%s' must hold one constraint, found several", field);
         one = (asked){field, pairs[k][1], &m->value};
     }
-    if (one.value && !one.name) return take_tags(a, field, one.value);
     if (one.value) return take(a, &one);
     return cdz_serve_fault_set(a->fault, 400, field, NULL, "'%s' holds no constraint", field);
 }
@@ -170,14 +147,17 @@ bool cdz_ask_structured(cdz_asking *a)
 
 const char *cdz_ask_blamed(const cdz_asking *a, const cdz_error *err)
 {
-    static const char *const names[] = {"json_schema", "regex", "grammar", "choice", "json_object"};
-    static const char from[] = "request: ";
+    static const char *const names[] = {"json_schema", "regex",       "grammar",
+                                        "choice",      "json_object", "structural_tag"};
+    static const char said[] = "request: ", made[] = "grammar: ";
     const char *text = err->text, *sampler = cdz_ask_blamed_own(a, text);
     if (sampler) return sampler;
-    if (!a->structured || strncmp(text, from, sizeof from - 1) != 0) return NULL;
+    if (!a->structured ||
+        (strncmp(text, said, sizeof said - 1) != 0 && strncmp(text, made, sizeof made - 1) != 0))
+        return NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t n = strlen(names[i]);
-        const char *name = text + sizeof from - 1;
+        const char *name = text + sizeof said - 1; /* both are as long */
         if (strncmp(name, names[i], n) == 0 && name[n] == ':') return a->structured;
     }
     return NULL;

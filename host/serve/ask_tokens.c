@@ -10,12 +10,6 @@ static bool out_of_memory(const cdz_asking *a)
     return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
 }
 
-static bool wrong(const cdz_asking *a, const char *name, const char *expected, const cdz_json *found)
-{
-    return cdz_serve_fault_set(a->fault, 400, name, NULL, "'%s' must be %s, found %s", name,
-                               expected, cdz_json_type_name(found));
-}
-
 /* A list of ids into the arena. */
 static bool take_ids(cdz_asking *a, const char *name, cdz_ids *out)
 {
@@ -23,7 +17,7 @@ static bool take_ids(cdz_asking *a, const char *name, cdz_ids *out)
     int32_t *ids = NULL;
     size_t n = 0;
     if (!list) return true;
-    if (list->type != CDZ_JSON_ARRAY) return wrong(a, name, "a list of ids", list);
+    if (list->type != CDZ_JSON_ARRAY) return cdz_ask_wrong(a->fault, name, "a list of ids", list);
     if (!cdz_ask_ids(a->world, list, name, &ids, &n, a->fault)) return false;
     int32_t *kept = cdz_arena_array(&a->arena, n ? n : 1, sizeof *kept);
     if (kept && n) memcpy(kept, ids, n * sizeof *ids);
@@ -143,7 +137,8 @@ static bool take_bad_words(cdz_asking *a)
     const cdz_json *words = cdz_ask_field(&a->body, "bad_words");
     cdz_buf text = {0};
     if (!words) return true;
-    if (words->type != CDZ_JSON_ARRAY) return wrong(a, "bad_words", "a list of strings", words);
+    if (words->type != CDZ_JSON_ARRAY)
+        return cdz_ask_wrong(a->fault, "bad_words", "a list of strings", words);
     bool good = true;
     cdz_buf_putc(&text, '[');
     for (uint32_t i = 0; good && i < words->len; i++) {

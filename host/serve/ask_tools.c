@@ -64,8 +64,7 @@ bool cdz_ask_tools(const cdz_json *body, const cdz_json **out, cdz_serve_fault *
     const cdz_json *choice = cdz_ask_field(body, "tool_choice");
     *out = NULL;
     if (tools && tools->type != CDZ_JSON_ARRAY)
-        return cdz_serve_fault_set(fault, 400, "tools", NULL, "'tools' must be a list, found %s",
-                                   cdz_json_type_name(tools));
+        return cdz_ask_wrong(fault, "tools", "a list", tools);
     if (tools && tools->len > MOST_TOOLS)
         return cdz_serve_fault_set(fault, 400, "tools", NULL, "'tools' holds more than %d tools",
                                    MOST_TOOLS);

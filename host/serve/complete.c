@@ -26,15 +26,17 @@ static bool waits_for_odds(const cdz_generation_run *run, uint32_t row)
     return run->exchange->ask.logprobs && run->trails[row].unknown;
 }
 
+/* More rows are made than are told. */
+static bool chooses(const cdz_asking *ask)
+{
+    return ask->tried > ask->n;
+}
+
 /* Bytes that may leave: with log-probabilities no part of a token. */
 static size_t may_tell(const cdz_generation_run *run, uint32_t row)
 {
     const size_t all = run->texts[row].let_out;
-    const cdz_trail *trail = &run->trails[row];
-    if (!run->exchange->ask.logprobs) return all;
-    const size_t n = cdz_trail_whole(trail, all);
-    const size_t end = n ? trail->at[n - 1].to : 0;
-    return end < all ? end : all;
+    return run->exchange->ask.logprobs ? cdz_trail_end(&run->trails[row], all) : all;
 }
 
 /* Log-probabilities of the tokens that are whole in what may leave. */
@@ -47,6 +49,12 @@ static void put_odds(const cdz_generation_run *run, uint32_t row, cdz_buf *out)
     if (to > trail->told) cdz_serve_next_logprobs(e, trail, to, out);
 }
 
+/* Behind a prompt that is echoed: the blank that a text of its own does not begin with. */
+static bool needs_blank(const cdz_generation_run *run, uint32_t row)
+{
+    return run->exchange->ask.echo && run->trails && run->trails[row].blank;
+}
+
 /* Of a row, what no event has yet. */
 static void tell_row(cdz_generation_run *run, uint32_t row, const int32_t *ids, uint32_t n_ids)
 {
@@ -55,36 +63,30 @@ static void tell_row(cdz_generation_run *run, uint32_t row, const int32_t *ids, 
     const size_t until = may_tell(run, row), n = until > text->told ? until - text->told : 0;
     const char *piece = text->text.data ? text->text.data + text->told : "";
     if ((!n && !(ids && n_ids)) || waits_for_odds(run, row)) return;
-    cdz_buf odds = {0};
+    cdz_buf odds = {0}, said = {0};
+    cdz_buf_puts(&said, n && !text->told && needs_blank(run, row) ? " " : "");
+    cdz_buf_add(&said, piece, n);
     text->told += n;
+    if (ids) text->told_ids += n_ids;
     put_odds(run, row, &odds);
-    e->out.failed |= odds.failed;
+    e->out.failed |= odds.failed || said.failed;
     if (e->ask.chat) cdz_message_say(&run->chats[row], piece, n, ids, n_ids, &odds);
     for (uint32_t k = 0; !e->ask.chat && k < run->copies; k++) {
         const cdz_choice choice = {
             .index = run->prompt * e->ask.n + row + k,
             .logprobs = odds.data,
-            .text = piece,
-            .len = n,
+            .text = said.data ? said.data : "",
+            .len = said.len,
             .ids = ids,
             .n_ids = n_ids,
         };
         cdz_serve_answer_event(e, &choice);
     }
     cdz_buf_free(&odds);
+    cdz_buf_free(&said);
     cdz_serve_exchange_wake(e);
 }
 
-void cdz_complete_catch_up(cdz_http_exchange *e)
-{
-    cdz_assert_holds(&e->lock);
-    e->behind = false;
-    for (size_t i = 0; i < e->n_runs; i++)
-        for (uint32_t r = 0; e->runs[i].texts && r < e->runs[i].rows; r++)
-            tell_row(&e->runs[i], r, NULL, 0);
-}
-
-/* A reader who is slow gets fewer and longer events: the text waits as text. */
 static void tell_piece(cdz_generation_run *run, const cdz_event *event)
 {
     cdz_http_exchange *e = run->exchange;
@@ -97,20 +99,18 @@ static void tell_piece(cdz_generation_run *run, const cdz_event *event)
         return;
     }
     cdz_serve_row_text_add(&run->texts[event->row], &e->ask.stops, event->text, len);
-    if (e->ask.logprobs || may_think(&e->ask))
+    if (e->ask.logprobs || e->ask.echo || may_think(&e->ask) || chooses(&e->ask))
         cdz_trail_add(&run->trails[event->row], e->served->model, e->ask.special, event,
                       run->texts[event->row].text.data);
     if (!tells_text(e)) return;
-    if (e->out.len - e->out_at > CDZ_EXCHANGE_HELD && !e->ask.return_ids)
-        e->behind = true;
-    else
-        tell_row(run, event->row, e->ask.return_ids ? event->ids : NULL, event->n_ids);
+    tell_row(run, event->row, e->ask.return_ids ? event->ids : NULL, event->n_ids);
 }
 
 /* Whether the text of events is of use before the end. */
 static bool follows(const cdz_http_exchange *e)
 {
-    return tells_text(e) || e->ask.special || e->ask.logprobs || may_think(&e->ask);
+    return tells_text(e) || e->ask.special || e->ask.logprobs || e->ask.echo ||
+           may_think(&e->ask) || chooses(&e->ask);
 }
 
 static void note_times(cdz_http_exchange *e, uint32_t n_ids)
@@ -121,18 +121,11 @@ static void note_times(cdz_http_exchange *e, uint32_t n_ids)
     if (e->first_token <= 0) {
         e->first_token = now;
         cdz_metrics_sample(m, CDZ_METRIC_FIRST, now - e->arrived);
-    } else {
+    } else if (e->last_token > 0) {
         cdz_metrics_sample(m, CDZ_METRIC_BETWEEN, now - e->last_token);
     }
     e->last_token = now;
     atomic_fetch_add(&m->new_tokens, n_ids);
-}
-
-/* Its prompt has been read, or nobody will. The exchange's lock is held. */
-static void stop_waiting(cdz_generation_run *run)
-{
-    atomic_fetch_sub(&run->exchange->serve->waiting_tokens, run->n_waiting);
-    run->n_waiting = 0;
 }
 
 static void finish(cdz_http_exchange *e);
@@ -142,21 +135,22 @@ static void on_event(void *user, const cdz_event *event)
 {
     cdz_generation_run *run = user;
     cdz_http_exchange *e = run->exchange;
-    bool last = false, unread = false;
+    bool last = false, paced = false;
     cdz_mutex_lock(&e->lock);
-    stop_waiting(run);
     if (event->kind == CDZ_EVENT_TOKENS) {
         note_times(e, event->n_ids);
+        e->heard = true;
         e->new_tokens += (uint64_t)event->n_ids * run->copies;
         if (follows(e) && event->row < run->rows) tell_piece(run, event);
+        cdz_serve_exchange_open(e);
     } else {
         run->done = true;
         last = --e->n_open == 0;
     }
-    unread = !last && !e->gone && e->out.len - e->out_at > CDZ_EXCHANGE_UNREAD;
+    paced = !last && cdz_serve_exchange_weigh(e);
     cdz_mutex_unlock(&e->lock);
     if (last) cdz_serve_push(e, finish);
-    if (unread) cdz_serve_exchange_abandon(e);
+    if (paced) cdz_serve_exchange_pace(e);
 }
 
 /* --- submitting -------------------------------------------------------------------------------------------------- */
@@ -192,7 +186,7 @@ static cdz_status submit_rows(cdz_http_exchange *e, cdz_generation_run *run, uin
     }
     cdz_message_close(run);
     run->rows = rows;
-    run->copies = e->ask.n / rows;
+    run->copies = rows > 1 ? 1 : e->ask.n;
     const bool room = run->texts && run->trails && (!e->ask.chat || cdz_message_open(run));
     cdz_ask_document(&e->ask, run->prompt, rows, &json);
     cdz_complete_salt(e, e->ask.cache_salt, &salt);
@@ -204,24 +198,28 @@ static cdz_status submit_rows(cdz_http_exchange *e, cdz_generation_run *run, uin
                                  .priority = e->ask.priority,
                                  .tenant = tenant_of(e),
                                  .stream = e->ask.special ? CDZ_STREAM_SPECIAL : 0,
-                                 .stream_logprobs = e->ask.logprobs,
+                                 .stream_logprobs = e->ask.logprobs || chooses(&e->ask),
                                  .stream_leaders = e->ask.top,
                                  .request_id = e->request_id,
                                  .traceparent = e->traceparent[0] ? e->traceparent : NULL,
                                  .on_tool = e->serve->options.on_tool,
                                  .tool_user = e->serve->options.tool_user,
+                                 .model_names = e->serve->options.other_names,
+                                 .models = e->serve->options.others,
+                                 .n_models = e->serve->options.n_others,
                                  .on_event = on_event,
                                  .user = run};
     const cdz_status status = json.failed || salt.failed || !room
-                                  ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the request")
+                                  ? cdz_err_memory(err, "the request")
                                   : cdz_submit(e->serve->options.runtime, &request, &id, err);
     cdz_buf_free(&json);
     cdz_buf_free(&salt);
     cdz_mutex_lock(&e->lock);
     run->id = id;
-    const bool gone = e->gone && id && !run->done;
+    const bool gone = e->gone && id && !run->done, paused = e->paused;
     cdz_mutex_unlock(&e->lock);
     if (gone) cdz_cancel(e->serve->options.runtime, id, NULL);
+    if (paused) cdz_serve_exchange_pace(e);
     return status;
 }
 
@@ -231,16 +229,13 @@ static bool submit(cdz_http_exchange *e, cdz_generation_run *run)
     cdz_error err = {0};
     cdz_mutex_lock(&e->lock);
     e->n_open++;
-    run->n_waiting = e->ask.prompts[run->prompt].n;
-    atomic_fetch_add(&e->serve->waiting_tokens, run->n_waiting);
     cdz_mutex_unlock(&e->lock);
-    cdz_status status = submit_rows(e, run, e->ask.n, &err);
-    if (status == CDZ_E_USAGE && e->ask.n > 1 && strstr(err.text, "num_return_sequences"))
+    cdz_status status = submit_rows(e, run, e->ask.tried, &err);
+    if (status == CDZ_E_USAGE && e->ask.tried > 1 && strstr(err.text, "num_return_sequences"))
         status = submit_rows(e, run, 1, &err);
     if (status == CDZ_OK) return true;
     cdz_mutex_lock(&e->lock);
     run->done = true;
-    stop_waiting(run);
     e->n_open--;
     cdz_mutex_unlock(&e->lock);
     return cdz_serve_fault_of(&e->fault, cdz_ask_blamed(&e->ask, &err), &err);
@@ -258,7 +253,7 @@ static bool blame(cdz_http_exchange *e)
     return false;
 }
 
-/* Prompts of one request are taken together or not at all: by the places that are free, and the queue. */
+/* Prompts of one request are taken together or not at all: by the places that are free, and the queue, in which n rows count n. */
 static bool has_room(cdz_http_exchange *e)
 {
     cdz_serve *serve = e->serve;
@@ -266,14 +261,17 @@ static bool has_room(cdz_http_exchange *e)
     const uint64_t most = atomic_load(&serve->most_waiting), n = e->ask.n_prompts;
     if (!most || n < 2) return true; /* one has been let in by the door */
     cdz_get_stats(serve->options.runtime, &stats);
-    const uint64_t room = serve->options.most_running + most;
-    const uint64_t taken = (uint64_t)stats.n_running + stats.n_pending;
-    if (taken + n <= room) return true;
+    const uint64_t open = (uint64_t)stats.n_running - stats.n_paused + stats.n_pending,
+                   places = serve->options.most_running;
+    const uint64_t free = !stats.n_waiting && open < places ? places - open : 0;
+    const uint64_t waits = n > free ? (n - free) * e->ask.tried : 0;
+    if (!waits || stats.n_waiting_rows + waits <= most) return true;
     cdz_metrics_refuse(&serve->metrics, CDZ_REFUSED_QUEUE);
     return cdz_serve_fault_set(&e->fault, 429, NULL, "queue_full",
-                               "%llu prompts: there is room for %llu at this moment; try again",
-                               (unsigned long long)n,
-                               (unsigned long long)(taken < room ? room - taken : 0));
+                               "%llu prompts: %llu places are free, and %u of %llu are taken in the "
+                               "queue; try again",
+                               (unsigned long long)n, (unsigned long long)free,
+                               (unsigned)stats.n_waiting_rows, (unsigned long long)most);
 }
 
 static bool submit_all(cdz_http_exchange *e)
@@ -409,8 +407,8 @@ void cdz_complete(cdz_http_exchange *e)
     if (good && e->streaming) {
         e->status = 200;
         e->content_type = "text/event-stream";
-        e->ready = true;
-        cdz_serve_exchange_wake(e);
+        e->spoke = cdz_now_s();
+        cdz_serve_exchange_open(e);
     }
     const bool last = --e->n_open == 0;
     cdz_mutex_unlock(&e->lock);
@@ -433,6 +431,13 @@ static bool is_known_reason(const char *reason)
     return false;
 }
 
+/* How many rows of a run are choices. */
+static uint32_t n_told(const cdz_generation_run *run)
+{
+    const uint32_t n = run->exchange->ask.n;
+    return run->rows < n ? run->rows : n;
+}
+
 /* A choice in the making; its buffers are freed by whoever filled them. */
 typedef struct ending {
     cdz_choice choice;
@@ -444,6 +449,17 @@ static void free_ending(ending *end)
     cdz_buf_free(&end->text);
     cdz_buf_free(&end->logprobs);
     cdz_buf_free(&end->reason);
+}
+
+/* Of a stream, those that no event has: its first one has the prompt's. */
+static void put_ids_of(const cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row,
+                       const int32_t *ids, uint32_t n, cdz_choice *out)
+{
+    const uint32_t told = e->streaming && run->texts ? run->texts[row].told_ids : 0;
+    if (e->streaming && n <= told) return;
+    if (!e->streaming) out->prompt = &e->ask.prompts[run->prompt];
+    out->ids = ids ? ids + told : e->ask.prompts[run->prompt].ids;
+    out->n_ids = n - told;
 }
 
 /* Text, reason and log-probabilities of a row that has ended; result NULL: nothing was to be generated. */
@@ -462,6 +478,7 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
     const size_t cut = cdz_stop_find(&e->ask.stops, text, len, 0, &which);
     const bool stopped = which < e->ask.stops.n;
     if (e->ask.echo) put_prompt_text(e, run->prompt, &end->text);
+    if (cut && needs_blank(run, row)) cdz_buf_putc(&end->text, ' ');
     cdz_buf_add(&end->text, text, cut);
     if (stopped)
         cdz_json_write_string(&end->reason, e->ask.stops.at[which], strlen(e->ask.stops.at[which]));
@@ -477,11 +494,7 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
                                .finish = stopped ? "stop" : finish_of(reason),
                                .stop_reason = end->reason.data,
                                .logprobs = end->logprobs.data};
-    if (e->ask.return_ids && !e->streaming) {
-        end->choice.prompt = &e->ask.prompts[run->prompt];
-        end->choice.ids = ids ? ids : end->choice.prompt->ids;
-        end->choice.n_ids = n_ids;
-    }
+    if (e->ask.return_ids) put_ids_of(e, run, row, ids, n_ids, &end->choice);
     e->ended = end->choice.finish;
     if (e->ask.special && run->texts && run->texts[row].text.failed) return false;
     return !end->text.failed && !end->reason.failed && !end->logprobs.failed;
@@ -504,7 +517,8 @@ static size_t told_of(const cdz_http_exchange *e, const cdz_generation_run *run,
     cdz_buf prompt = {0};
     if (!e->streaming) return 0;
     if (e->ask.echo) put_prompt_text(e, run->prompt, &prompt);
-    const size_t from = prompt.len + (said ? said->told : 0);
+    const size_t told = said ? said->told : 0;
+    const size_t from = prompt.len + told + (told && needs_blank(run, row));
     cdz_buf_free(&prompt);
     return from > end->choice.len ? end->choice.len : from;
 }
@@ -519,17 +533,20 @@ static bool end_chat(cdz_generation_run *run, uint32_t row, size_t *from, ending
     return good;
 }
 
-static bool end_run(cdz_http_exchange *e, cdz_generation_run *run, size_t *n, cdz_buf *whole)
+static bool end_run(cdz_http_exchange *e, cdz_generation_run *run, const char *prompt_logprobs,
+                    size_t *n, cdz_buf *whole)
 {
-    const uint32_t rows = run->rows ? run->rows : 1, copies = run->rows ? run->copies : e->ask.n;
-    for (uint32_t row = 0; row < rows; row++) {
+    const uint32_t rows = run->rows ? n_told(run) : 1, copies = run->rows ? run->copies : e->ask.n;
+    for (uint32_t place = 0; place < rows; place++) {
         ending end = {0};
+        const uint32_t row = run->best ? run->best[place] : place;
         bool good = end_row(e, run, row, &end);
         cdz_mutex_lock(&e->lock);
         size_t from = good ? told_of(e, run, row, &end) : 0;
         good = good && end_chat(run, row, &from, &end);
         for (uint32_t k = 0; good && !e->ask.respond && k < copies; k++) {
-            end.choice.index = run->prompt * e->ask.n + row + k;
+            end.choice.index = run->prompt * e->ask.n + place + k;
+            end.choice.prompt_logprobs = prompt_logprobs;
             if (e->streaming) {
                 tell_end(e, from, &end);
             } else {
@@ -577,7 +594,8 @@ static void blame_run(cdz_http_exchange *e, const cdz_error *err)
     static const char stops[] = "stop_strings: ";
     const bool by_stops = strncmp(err->text, stops, sizeof stops - 1) == 0;
     if (err->code == CDZ_E_CANCELLED)
-        cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "%s", err->text);
+        cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "%s",
+                            atomic_load(&e->serve->ending) ? "the server is stopping" : err->text);
     else
         cdz_serve_fault_of(&e->fault, by_stops ? "stop" : cdz_ask_blamed(&e->ask, err), err);
 }
@@ -591,6 +609,17 @@ static void measure_run(cdz_metrics *m, const cdz_result *result)
     cdz_metrics_sample(m, CDZ_METRIC_DECODE, times.decode_s);
 }
 
+/* Of the rows that are told. */
+static void count_tokens(cdz_http_exchange *e, const cdz_generation_run *run)
+{
+    const uint32_t made = run->result ? cdz_result_rows(run->result) : 0;
+    for (uint32_t i = 0; i < made && i < n_told(run); i++) {
+        uint32_t n = 0;
+        cdz_result_ids(run->result, run->best ? run->best[i] : i, &n);
+        e->new_tokens += (uint64_t)n * run->copies;
+    }
+}
+
 /* Takes every result; false: a request failed, and the fault says why. */
 static bool collect(cdz_http_exchange *e)
 {
@@ -601,21 +630,27 @@ static bool collect(cdz_http_exchange *e)
         cdz_error err = {0};
         if (!run->id) continue;
         const cdz_status status = cdz_wait(e->serve->options.runtime, run->id, &run->result, &err);
-        for (uint32_t r = 0; run->result && r < cdz_result_rows(run->result); r++) {
-            uint32_t n = 0;
-            cdz_result_ids(run->result, r, &n);
-            e->new_tokens += (uint64_t)n * run->copies;
-        }
+        const bool ended = status == CDZ_OK || status == CDZ_E_DEADLINE;
+        if (ended && n_told(run) < run->rows) good &= cdz_serve_choose_rows(e, run);
+        count_tokens(e, run);
         if (run->result) e->cached_tokens += cdz_result_reused_tokens(run->result);
         if (status == CDZ_OK) measure_run(&e->serve->metrics, run->result);
-        if (status == CDZ_OK || status == CDZ_E_DEADLINE) continue;
+        if (ended) continue;
         if (good && !e->broken) blame_run(e, &err);
         good = false;
     }
     return good;
 }
 
-static void finish_whole(cdz_http_exchange *e, cdz_buf *choices)
+static bool score_prompt(cdz_http_exchange *e, size_t prompt, cdz_buf *out)
+{
+    if (cdz_serve_prompt_logprobs(e, prompt, out)) return true;
+    if (!e->fault.status) cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory");
+    return false;
+}
+
+/* prompt_logprobs: a chat's; or NULL. */
+static void finish_whole(cdz_http_exchange *e, cdz_buf *choices, const char *prompt_logprobs)
 {
     cdz_mutex_lock(&e->lock);
     if (e->ask.respond) {
@@ -626,6 +661,8 @@ static void finish_whole(cdz_http_exchange *e, cdz_buf *choices)
         cdz_buf_add(&e->out, choices->data, choices->len);
         cdz_buf_puts(&e->out, "],");
         cdz_serve_answer_usage(e, &e->out);
+        if (e->ask.chat && prompt_logprobs)
+            cdz_buf_printf(&e->out, ",\"prompt_logprobs\":%s", prompt_logprobs);
     }
     put_results(e, &e->out);
     cdz_buf_putc(&e->out, '}');
@@ -662,8 +699,17 @@ static void finish_stream(cdz_http_exchange *e, bool good)
     cdz_mutex_lock(&e->lock);
     (e->ask.respond ? cdz_respond_end : end_stream)(e, good);
     e->broken |= !good;
-    e->whole = true;
+    e->whole = e->heard = true;
+    cdz_serve_exchange_open(e);
     cdz_serve_exchange_wake(e);
+    cdz_mutex_unlock(&e->lock);
+}
+
+/* A stream that failed before it sent a head has a status, as any other answer. */
+static void take_back_stream(cdz_http_exchange *e)
+{
+    cdz_mutex_lock(&e->lock);
+    if (!e->ready) e->streaming = false;
     cdz_mutex_unlock(&e->lock);
 }
 
@@ -688,21 +734,23 @@ static void measure(cdz_http_exchange *e, bool good)
 /* A worker's, when the last of the engine's requests has ended. */
 static void finish(cdz_http_exchange *e)
 {
-    cdz_buf choices = {0};
+    cdz_buf choices = {0}, odds = {0};
     size_t n = 0;
     bool good = collect(e) && !e->broken;
-    cdz_mutex_lock(&e->lock);
-    if (e->behind) cdz_complete_catch_up(e); /* nobody else tells of rows from here on */
-    cdz_mutex_unlock(&e->lock);
-    for (size_t i = 0; good && !cdz_serve_exchange_is_gone(e) && i < e->n_runs; i++)
-        good = end_run(e, &e->runs[i], &n, &choices);
+    for (size_t i = 0; good && !cdz_serve_exchange_is_gone(e) && i < e->n_runs; i++) {
+        cdz_buf_clear(&odds);
+        good = (!e->ask.prompt_logprobs || score_prompt(e, i, &odds)) &&
+               end_run(e, &e->runs[i], odds.len ? odds.data : NULL, &n, &choices);
+    }
     measure(e, good);
+    if (!good) take_back_stream(e);
     if (e->streaming)
         finish_stream(e, good);
     else if (good)
-        finish_whole(e, &choices);
+        finish_whole(e, &choices, odds.len ? odds.data : NULL);
     else if (!e->broken) /* else it has been refused already */
         cdz_serve_exchange_refuse(e);
     cdz_buf_free(&choices);
+    cdz_buf_free(&odds);
     cdz_serve_exchange_release(e);
 }

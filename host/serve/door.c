@@ -495,7 +495,7 @@ bool cdz_door_is_loopback(const cdz_door *door)
 cdz_status cdz_door_open(const cdz_door_options *options, cdz_door **out, cdz_error *err)
 {
     cdz_door *door = calloc(1, sizeof *door);
-    if (!door) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the server");
+    if (!door) return cdz_err_memory(err, "the server");
     door->options = *options;
     cdz_mutex_init(&door->lock);
     door->listener = door->wake = -1;

@@ -20,6 +20,7 @@ cdz_http_exchange *cdz_serve_exchange_new(cdz_serve *serve, cdz_guest *guest,
     e->created = (int64_t)time(NULL);
     atomic_store(&e->holders, 1);
     cdz_mutex_init(&e->lock);
+    cdz_mutex_init(&e->pace_lock);
     cdz_mutex_lock(&serve->lock);
     e->next = serve->exchanges;
     e->prev = &serve->exchanges;
@@ -39,6 +40,7 @@ static void free_runs(cdz_http_exchange *e)
             cdz_trail_free(&e->runs[i].trails[r]);
         free(e->runs[i].texts);
         free(e->runs[i].trails);
+        free(e->runs[i].best);
         cdz_message_close(&e->runs[i]);
         cdz_result_free(e->runs[i].result);
     }
@@ -63,6 +65,7 @@ void cdz_serve_exchange_release(cdz_http_exchange *e)
     pthread_cond_broadcast(&serve->changed);
     cdz_mutex_unlock(&serve->lock);
     cdz_mutex_destroy(&e->lock);
+    cdz_mutex_destroy(&e->pace_lock);
     free(e);
 }
 
@@ -73,6 +76,14 @@ void cdz_serve_exchange_wake(cdz_http_exchange *e)
     if (!e->suspended || !(e->ready || e->gone)) return;
     e->suspended = false;
     MHD_resume_connection(e->connection);
+}
+
+void cdz_serve_exchange_open(cdz_http_exchange *e)
+{
+    cdz_assert_holds(&e->lock);
+    if (!e->streaming || !e->status || !e->heard || e->ready) return;
+    e->ready = true;
+    cdz_serve_exchange_wake(e);
 }
 
 void cdz_serve_exchange_reply(cdz_http_exchange *e, int status, const char *content_type)
@@ -133,6 +144,35 @@ void cdz_serve_exchange_abandon(cdz_http_exchange *e)
     cdz_mutex_unlock(&e->lock);
     if (first) atomic_fetch_add(&e->serve->metrics.disconnects, 1);
     cdz_serve_exchange_cancel(e);
+}
+
+/* --- readers that are slow ---------------------------------------------------------------------------------------- */
+
+bool cdz_serve_exchange_weigh(cdz_http_exchange *e)
+{
+    cdz_assert_holds(&e->lock);
+    const size_t unread = e->out.len - e->out_at;
+    const uint64_t most = atomic_load(&e->serve->most_unread);
+    const bool pauses = e->streaming && (e->paused ? unread > most / 2 : unread > most);
+    if (pauses == e->paused) return false;
+    e->paused = pauses;
+    if (!pauses) e->last_token = 0; /* what passed till the next one is the reader's time */
+    return true;
+}
+
+/* One at a time, so that the last one tells what is so at the end. */
+void cdz_serve_exchange_pace(cdz_http_exchange *e)
+{
+    cdz_mutex_lock(&e->pace_lock);
+    cdz_mutex_lock(&e->lock);
+    const bool paused = e->paused;
+    const size_t n = e->n_runs;
+    cdz_mutex_unlock(&e->lock);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t id = open_run(e, i);
+        if (id) (void)(paused ? cdz_pause : cdz_resume)(e->serve->options.runtime, id, NULL);
+    }
+    cdz_mutex_unlock(&e->pace_lock);
 }
 
 /* --- workers ---------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* exchange.h - one request and its answer. Inside serve/ only.
  *
  * An exchange lives from the request's head until its answer has left and its generations have ended, whichever is later.
- * Its lock guards what several threads touch; whoever holds it calls nothing of the engine's. */
+ * Its lock guards what several threads touch; whoever holds it calls nothing of the engine's. A stream's events wait in `out`
+ * until the client reads; where more than the server's most_unread wait, the engine's requests pause until half are read. */
 #ifndef CDZ_HOST_SERVE_EXCHANGE_H
 #define CDZ_HOST_SERVE_EXCHANGE_H
 
@@ -32,15 +33,12 @@ typedef struct cdz_generation_run {
     cdz_serve_row_text *texts; /* (rows) */
     cdz_trail *trails;         /* (rows), where somebody asks for tokens; or NULL */
     cdz_message_row *chats;    /* (rows), of a chat; or NULL */
+    uint32_t *best;            /* the rows that are told, the likeliest first; NULL: all */
     bool done;
-    size_t n_waiting; /* tokens of its prompt, until its first event */
     cdz_result *result;
 } cdz_generation_run;
 
 typedef struct cdz_serve_route cdz_serve_route;
-
-/* Bytes of events that nobody has taken: after so many they are held back as text; after so many the stream is dropped. */
-enum { CDZ_EXCHANGE_HELD = 256 << 10, CDZ_EXCHANGE_UNREAD = 16 << 20 };
 
 /* What a worker is to do; an exchange has at most one such. */
 typedef struct cdz_errand {
@@ -73,14 +71,16 @@ struct cdz_http_exchange {
     bool begun;                             /* a worker has it, or had */
     bool ready;                             /* status is known, and what is to be sent first */
     bool suspended, gone, streaming, whole; /* whole: out holds all there will be */
-    bool behind;                            /* rows have text that no event has */
-    bool broken;                            /* the answer ends in an error */
+    bool paused; /* its reader is slow: what it has of the engine waits */
+    bool broken; /* the answer ends in an error */
+    bool heard; /* of a stream: what the engine does for it has begun, or is waited for no longer */
     int status;
     cdz_serve_fault fault;
     const char *content_type;
     cdz_buf out;
     size_t out_at;
-    double spoke; /* when something was last put into out */
+    double spoke;        /* when something was last put into out */
+    cdz_mutex pace_lock; /* whoever tells the engine of `paused`; taken before the lock */
 
     cdz_asking ask;
     bool asked;
@@ -132,7 +132,7 @@ struct cdz_serve {
     cdz_serve_rulebook *rules; /* under it */
     cdz_mutex change_lock;     /* one change at a time; taken before all others */
     atomic_uint most_waiting, most_waiting_tokens;
-    atomic_ullong waiting_tokens; /* of prompts that have no token yet */
+    atomic_ullong most_unread; /* bytes */
     atomic_bool json_log;
     cdz_served_set served;
     cdz_door *door;
@@ -176,11 +176,18 @@ void cdz_serve_exchange_reply(cdz_http_exchange *exchange, int status, const cha
 void cdz_serve_exchange_refuse(cdz_http_exchange *exchange);
 /* Something was put into out; the lock is held. */
 void cdz_serve_exchange_wake(cdz_http_exchange *exchange);
+/* A stream's head leaves once its requests are the engine's (status) and one of them has begun (heard): whatever is found wrong
+ * before is a status. The lock is held. */
+void cdz_serve_exchange_open(cdz_http_exchange *exchange);
 /* Nobody waits for the answer any more: what the engine does for it ends. */
 void cdz_serve_exchange_abandon(cdz_http_exchange *exchange);
 /* What the engine still does for it ends. [any thread, without the lock] */
 void cdz_serve_exchange_cancel(cdz_http_exchange *exchange);
 bool cdz_serve_exchange_is_gone(cdz_http_exchange *exchange);
+/* Something was put into out, or taken: is the engine to be told that it should pause, or go on? The lock is held. */
+bool cdz_serve_exchange_weigh(cdz_http_exchange *exchange);
+/* Tells it. [any thread, without the lock] */
+void cdz_serve_exchange_pace(cdz_http_exchange *exchange);
 void cdz_serve_push(cdz_http_exchange *exchange, void (*run)(cdz_http_exchange *exchange));
 void *cdz_serve_work(void *serve); /* a worker's thread */
 
@@ -213,22 +220,23 @@ bool cdz_serve_tokenize(cdz_http_exchange *exchange, const cdz_json *body, int32
 /* The text of the salt under which the exchange's requests find each other; cache_salt: NULL is none. */
 void cdz_complete_salt(const cdz_http_exchange *exchange, const char *cache_salt, cdz_buf *out);
 void cdz_complete(cdz_http_exchange *exchange); /* completions and chats: a worker's */
+/* Whether an answer's text lacks this token where it ends in it (ends.c). */
+bool cdz_serve_is_end(const cdz_http_exchange *exchange, int32_t id);
 /* How much of the text of ids (n) is the answer's: one that ends it is not, unless the client wants it (ends.c). */
 size_t cdz_serve_without_end(const cdz_http_exchange *exchange, const int32_t *ids, uint32_t n,
                              const char *text, size_t len);
 /* The token of stop_token_ids that an answer of these ids ends with; -1: none. */
 int32_t cdz_serve_stop_id(const cdz_http_exchange *exchange, const int32_t *ids, uint32_t n);
-/* Puts the text that was held back into out. The lock is held. */
-void cdz_complete_catch_up(cdz_http_exchange *exchange);
 
 typedef struct cdz_choice {
     size_t index;
     const char *text;
     size_t len;
-    const char *finish;      /* NULL: it goes on */
-    const char *stop_reason; /* JSON; NULL: null */
-    const char *logprobs;    /* JSON; NULL: null */
-    const int32_t *ids;      /* with return_token_ids */
+    const char *finish;          /* NULL: it goes on */
+    const char *stop_reason;     /* JSON; NULL: null */
+    const char *logprobs;        /* JSON; NULL: null */
+    const char *prompt_logprobs; /* the same; NULL: nobody asked */
+    const int32_t *ids;          /* with return_token_ids */
     size_t n_ids;
     const cdz_ask_prompt *prompt;  /* its ids are told; or NULL */
     const char *reasoning, *calls; /* of a chat; calls: a JSON list. NULL: none */
@@ -250,6 +258,10 @@ bool cdz_serve_answer_logprobs(cdz_http_exchange *exchange, const cdz_generation
 /* Those that are next, up to the token `to`; nothing where there are none. */
 void cdz_serve_next_logprobs(const cdz_http_exchange *exchange, cdz_trail *trail, size_t to,
                              cdz_buf *out);
+/* Those of a prompt as vLLM has them: a list of objects, by ids. A worker's. False: the exchange's fault says why. */
+bool cdz_serve_prompt_logprobs(cdz_http_exchange *exchange, size_t prompt, cdz_buf *out);
+/* Finds run->best: by the log-probability of a token, on average. A worker's. False: the exchange's fault says why. */
+bool cdz_serve_choose_rows(cdz_http_exchange *exchange, cdz_generation_run *run);
 /* Those of a prompt that a stream begins with. A worker's. */
 bool cdz_serve_echo_logprobs(cdz_http_exchange *exchange, size_t prompt, cdz_buf *out);
 

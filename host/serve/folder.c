@@ -57,7 +57,7 @@ static cdz_status add(cdz_serve *serve, const char *path, const char *name, cdz_
         *p = (struct cdz_pipeline_file){.name = strdup(name), .path = strdup(path), .seen = true};
     cdz_status status = p && p->name && p->path
                             ? cdz_pipeline_load(serve->options.runtime, path, &p->pipeline, err)
-                            : cdz_err(err, CDZ_E_NOMEM, "out of memory for pipelines");
+                            : cdz_err_memory(err, "pipelines");
     if (status == CDZ_OK) {
         cdz_mutex_lock(&serve->folder_lock);
         p->next = serve->pipelines;
@@ -74,8 +74,7 @@ static cdz_status take(cdz_serve *serve, const char *folder, const char *file, c
                        const cdz_model *model, cdz_error *err)
 {
     char *joined = NULL;
-    if (asprintf(&joined, "%s/%s", folder, file) < 0)
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for pipelines");
+    if (asprintf(&joined, "%s/%s", folder, file) < 0) return cdz_err_memory(err, "pipelines");
     char *path = realpath(joined, NULL);
     const int why = errno;
     free(joined);

@@ -143,8 +143,9 @@ static cdz_head_state read_target(cdz_slice target, cdz_head *h)
             len++;
         h->host = (cdz_slice){target.at + n, len};
         if (!len || !is_host(h->host)) return refuse(h, 400, "the target's host is malformed");
+        const char *slash = target.at + n - 1; /* the scheme's, where the path has none */
         target = (cdz_slice){target.at + n + len, target.len - n - len};
-        if (!target.len) target = (cdz_slice){"/", 1};
+        if (!target.len) target = (cdz_slice){slash, 1};
     }
     if (!target.len || target.at[0] != '/')
         return refuse(h, 400, "the target must begin with / or http://");

@@ -47,7 +47,7 @@ cdz_status cdz_keys_read(const char *path, cdz_api_keys *out, cdz_error *err)
     const bool good = add_lines(out, text, len);
     memset(text, 0, len);
     free(text);
-    if (!good) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!good) return cdz_err_memory_in(err, path);
     if (out->n) return CDZ_OK;
     return cdz_err(err, CDZ_E_INPUT, "%s: there is no key in it; expected a key a line", path);
 }

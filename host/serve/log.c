@@ -126,8 +126,8 @@ cdz_serve_load cdz_serve_load_now(cdz_serve *serve)
 {
     cdz_stats stats = {.size = sizeof stats};
     cdz_get_stats(serve->options.runtime, &stats);
-    return (cdz_serve_load){.running = stats.n_running,
-                            .waiting = stats.n_pending,
+    return (cdz_serve_load){.running = stats.n_running + stats.n_pending - stats.n_waiting,
+                            .waiting = stats.n_waiting,
                             .new_tokens = atomic_load(&serve->metrics.new_tokens),
                             .memory = cdz_process_resident(),
                             .stuck = atomic_load(&serve->stuck)};

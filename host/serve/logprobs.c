@@ -13,6 +13,7 @@
 typedef struct place {
     int32_t id;
     bool known; /* something precedes it */
+    bool bare; /* the text has not the blank that it begins with, since nothing of the text is before it */
     float value;
     const int32_t *top_ids;
     const float *top;
@@ -30,7 +31,7 @@ static void put_value(cdz_buf *out, float value)
 /* A token's bytes as an answer shows them. */
 static char *bytes_of(const cdz_http_exchange *e, int32_t id, size_t *len, bool *shown)
 {
-    return cdz_trail_bytes(e->served->model, id, false, len, shown);
+    return cdz_trail_bytes(e->served->model, id, e->ask.all_text, len, shown);
 }
 
 /* Characters that begin in these bytes. */
@@ -94,21 +95,22 @@ static void put_dictionary(const cdz_http_exchange *e, const place *p, cdz_buf *
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) cdz_buf_free(&names[i]);
 }
 
-/* {"token", "logprob", "bytes"} without its end. */
-static void put_entry(const cdz_http_exchange *e, int32_t id, float value, cdz_buf *out)
+/* {"token", "logprob", "bytes"} without its end. own: the answer's token, of which bytes are what the answer's text has; else NULL. */
+static void put_entry(const cdz_http_exchange *e, int32_t id, float value, const place *own,
+                      cdz_buf *out)
 {
     size_t len;
     bool shown;
     char *text = bytes_of(e, id, &len, &shown);
     if (!text) out->failed = true;
+    if (own && cdz_serve_is_end(e, id)) shown = false;
+    const size_t skip = own && own->bare && len;
     cdz_buf_puts(out, "{\"token\":");
     put_token(e, id, out);
     cdz_buf_puts(out, ",\"logprob\":");
     put_value(out, value);
-    cdz_buf_puts(out, ",\"bytes\":[");
-    for (size_t i = 0; text && shown && i < len; i++)
-        cdz_buf_printf(out, "%s%u", i ? "," : "", (unsigned)(unsigned char)text[i]);
-    cdz_buf_putc(out, ']');
+    cdz_buf_puts(out, ",\"bytes\":");
+    cdz_trail_write_bytes(out, text ? text + skip : NULL, text && shown ? len - skip : 0);
     cdz_free(text);
 }
 
@@ -116,11 +118,11 @@ static void put_entries(const cdz_http_exchange *e, const place *places, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         cdz_buf_puts(out, i ? "," : "");
-        put_entry(e, places[i].id, places[i].value, out);
+        put_entry(e, places[i].id, places[i].value, &places[i], out);
         cdz_buf_puts(out, ",\"top_logprobs\":[");
         for (uint32_t k = 0; k < places[i].n_top; k++) {
             cdz_buf_puts(out, k ? "," : "");
-            put_entry(e, places[i].top_ids[k], top_value(&places[i], k), out);
+            put_entry(e, places[i].top_ids[k], top_value(&places[i], k), NULL, out);
             cdz_buf_putc(out, '}');
         }
         cdz_buf_puts(out, "]}");
@@ -159,7 +161,7 @@ static void put_completion(const cdz_http_exchange *e, const place *places, size
         char *text = bytes_of(e, places[i].id, &len, &shown);
         if (!text) out->failed = true;
         cdz_buf_printf(out, "%s%zu", i ? "," : "", *offset);
-        if (shown && text) *offset += n_characters(text, len);
+        if (shown && text) *offset += n_characters(text, len) - places[i].bare;
         cdz_free(text);
     }
     cdz_buf_puts(out, "]}");
@@ -179,13 +181,21 @@ static void put_places(const cdz_http_exchange *e, const place *places, size_t n
     }
 }
 
-static void write_document(cdz_buf *out, const cdz_ask_prompt *prompt, const int32_t *ids, size_t n,
-                           uint32_t top)
+/* A prompt, and n ids behind it. */
+typedef struct scored_text {
+    const cdz_ask_prompt *prompt;
+    const int32_t *ids;
+    size_t n;
+    uint32_t top; /* leaders of each place */
+    bool echo;    /* the prompt's places too */
+} scored_text;
+
+static void write_document(const scored_text *text, cdz_buf *out)
 {
     cdz_buf_puts(out, "{\"mode\": \"score\", ");
-    cdz_ask_write_prompt(out, prompt, ids, n);
+    cdz_ask_write_prompt(out, text->prompt, text->ids, text->n);
     cdz_buf_puts(out, ", \"kwargs\": {");
-    if (top) cdz_buf_printf(out, "\"output_scores_top\": %u", top);
+    if (text->top) cdz_buf_printf(out, "\"output_scores_top\": %u", text->top);
     cdz_buf_puts(out, "}}");
 }
 
@@ -205,13 +215,15 @@ static void fill(const cdz_result *result, size_t from, size_t n, place *out)
 }
 
 /* n of a trail's tokens from `from` on, as their events told them. */
-static void fill_told(const cdz_trail *trail, size_t from, size_t n, place *out)
+static void fill_told(const cdz_http_exchange *e, const cdz_trail *trail, size_t from, size_t n,
+                      place *out)
 {
     for (size_t i = 0; i < n; i++) {
         const size_t top = (from + i) * trail->top;
         out[i] = (place){.id = trail->at[from + i].id,
                          .known = true,
                          .value = trail->at[from + i].value,
+                         .bare = from + i == 0 && trail->blank && !e->ask.echo,
                          .n_top = trail->top};
         if (!trail->top) continue;
         out[i].top_ids = trail->leaders + top;
@@ -220,23 +232,42 @@ static void fill_told(const cdz_trail *trail, size_t from, size_t n, place *out)
 }
 
 /* The places of a text that is scored once more. They point into *scored, which is to be freed after them. */
-static bool fill_scored(cdz_http_exchange *e, const cdz_ask_prompt *p, const int32_t *ids, size_t n,
-                        bool echo, place *out, cdz_result **scored)
+static bool fill_scored(cdz_http_exchange *e, const scored_text *text, place *out,
+                        cdz_result **scored)
 {
     cdz_error err = {0};
     cdz_buf json = {0};
-    write_document(&json, p, ids, n, e->ask.top);
+    write_document(text, &json);
     const cdz_request request = {
         .size = sizeof request, .model = e->served->model, .json = json.data};
-    const cdz_status status =
-        json.failed ? cdz_err(&err, CDZ_E_NOMEM, "out of memory for log-probabilities")
-                    : cdz_generate(e->serve->options.runtime, &request, scored, &err);
+    const cdz_status status = json.failed
+                                  ? cdz_err_memory(&err, "log-probabilities")
+                                  : cdz_generate(e->serve->options.runtime, &request, scored, &err);
     if (status == CDZ_OK)
-        fill(*scored, echo ? 0 : p->n, echo ? p->n + n : n, out);
+        fill(*scored, text->echo ? 0 : text->prompt->n,
+             (text->echo ? text->prompt->n : 0) + text->n, out);
     else
         cdz_serve_fault_of(&e->fault, "logprobs", &err);
     cdz_buf_free(&json);
     return status == CDZ_OK;
+}
+
+/* Of a prompt, the first token that its text has: some tokenizers put a blank before a text. */
+static void note_blank(const cdz_http_exchange *e, const cdz_ask_prompt *p, place *places)
+{
+    char *text = NULL;
+    if (!p->text &&
+        cdz_detokenize(e->served->model, p->ids, p->n, !e->ask.all_text, &text, NULL) != CDZ_OK)
+        return;
+    const char *begin = p->text ? p->text : text;
+    bool shown = false;
+    for (size_t i = 0, len; i < p->n && !shown; i++) {
+        char *bytes = bytes_of(e, p->ids[i], &len, &shown);
+        shown = shown && bytes && len;
+        places[i].bare = shown && *bytes == ' ' && *begin != ' ';
+        cdz_free(bytes);
+    }
+    cdz_free(text);
 }
 
 void cdz_serve_next_logprobs(const cdz_http_exchange *e, cdz_trail *trail, size_t to, cdz_buf *out)
@@ -244,7 +275,7 @@ void cdz_serve_next_logprobs(const cdz_http_exchange *e, cdz_trail *trail, size_
     const size_t n = to - trail->told;
     place *places = n ? calloc(n, sizeof *places) : NULL;
     if (places) {
-        fill_told(trail, trail->told, n, places);
+        fill_told(e, trail, trail->told, n, places);
         put_places(e, places, n, &trail->characters, out);
         trail->told = to;
     }
@@ -273,8 +304,11 @@ static bool put_rest(cdz_http_exchange *e, const cdz_generation_run *run, uint32
     const int32_t *ids = run->result ? cdz_result_ids(run->result, row, &n) : NULL;
     const size_t before = echo ? p->n : 0, first = trail ? trail->told : 0;
     place *places = calloc(before + n + 1, sizeof *places);
-    const bool good = places && fill_scored(e, p, ids, n, echo, places, &scored);
+    const bool good =
+        places && fill_scored(e, &(scored_text){p, ids, n, e->ask.top, echo}, places, &scored);
     size_t offset = trail ? trail->characters : 0;
+    if (good && echo) note_blank(e, p, places);
+    if (good && trail && n) places[before].bare = trail->blank && !e->ask.echo;
     if (good) put_places(e, places + first, before + kept - first, &offset, out);
     free(places);
     cdz_result_free(scored);
@@ -306,9 +340,118 @@ bool cdz_serve_echo_logprobs(cdz_http_exchange *e, size_t prompt, cdz_buf *out)
     cdz_result *scored = NULL;
     cdz_ask_prompt *p = &e->ask.prompts[prompt];
     place *places = calloc(p->n + 1, sizeof *places);
-    const bool good = places && fill_scored(e, p, NULL, 0, true, places, &scored);
+    const bool good =
+        places && fill_scored(e, &(scored_text){p, NULL, 0, e->ask.top, true}, places, &scored);
+    if (good) note_blank(e, p, places);
     if (good) put_places(e, places, p->n, &p->characters, out);
     free(places);
     cdz_result_free(scored);
     return good && !out->failed;
+}
+
+/* --- of a prompt, as vLLM has them ------------------------------------------------------------------------------ */
+
+/* rank 0: it is not known, since the token is none of the leaders. */
+static void put_candidate(const cdz_http_exchange *e, int32_t id, float value, uint32_t rank,
+                          cdz_buf *out)
+{
+    size_t len = 0;
+    char *text = NULL;
+    cdz_buf_printf(out, "\"%d\":{\"logprob\":", (int)id);
+    put_value(out, value);
+    cdz_buf_puts(out, ",\"rank\":");
+    if (rank)
+        cdz_buf_printf(out, "%u", rank);
+    else
+        cdz_buf_puts(out, "null");
+    cdz_buf_puts(out, ",\"decoded_token\":");
+    out->failed |= cdz_token_text(e->served->model, id, &text, &len, NULL) != CDZ_OK;
+    cdz_json_write_string(out, text ? text : "", len);
+    cdz_buf_putc(out, '}');
+    cdz_free(text);
+}
+
+static void put_candidates(const cdz_http_exchange *e, const place *p, cdz_buf *out)
+{
+    if (!p->known) {
+        cdz_buf_puts(out, "null");
+        return;
+    }
+    cdz_buf_putc(out, '{');
+    for (uint32_t i = 0; i < p->n_top; i++) {
+        cdz_buf_puts(out, i ? "," : "");
+        put_candidate(e, p->top_ids[i], top_value(p, i), i + 1, out);
+    }
+    if (!among(p, p->n_top)) {
+        cdz_buf_puts(out, p->n_top ? "," : "");
+        put_candidate(e, p->id, p->value, 0, out);
+    }
+    cdz_buf_putc(out, '}');
+}
+
+bool cdz_serve_prompt_logprobs(cdz_http_exchange *e, size_t prompt, cdz_buf *out)
+{
+    cdz_result *scored = NULL;
+    const cdz_ask_prompt *p = &e->ask.prompts[prompt];
+    place *places = calloc(p->n + 1, sizeof *places);
+    const bool good = places && fill_scored(e, &(scored_text){p, NULL, 0, e->ask.prompt_top, true},
+                                            places, &scored);
+    cdz_buf_putc(out, '[');
+    for (size_t i = 0; good && i < p->n; i++) {
+        cdz_buf_puts(out, i ? "," : "");
+        put_candidates(e, &places[i], out);
+    }
+    cdz_buf_putc(out, ']');
+    free(places);
+    cdz_result_free(scored);
+    return good && !out->failed;
+}
+
+/* --- the best of several --------------------------------------------------------------------------------------- */
+
+/* Of the row's tokens, on average; below all others where there are none. */
+static bool average(cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row, double *out)
+{
+    uint32_t n = 0;
+    cdz_result *scored = NULL;
+    const cdz_trail *trail = &run->trails[row];
+    const int32_t *ids = cdz_result_ids(run->result, row, &n);
+    place *places = calloc((size_t)n + 1, sizeof *places);
+    bool good = places != NULL;
+    if (good && (trail->unknown || trail->n < n))
+        good =
+            fill_scored(e, &(scored_text){&e->ask.prompts[run->prompt], ids, n, e->ask.top, false},
+                        places, &scored);
+    else if (good)
+        fill_told(e, trail, 0, n, places);
+    double sum = 0;
+    for (uint32_t i = 0; good && i < n; i++)
+        sum += isfinite(places[i].value) ? (double)places[i].value : -9999;
+    *out = n ? sum / n : -INFINITY;
+    free(places);
+    cdz_result_free(scored);
+    return good;
+}
+
+/* The likelier first; of equals the earlier. */
+static void put_in_order(uint32_t *rows, const double *means, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = i;
+        for (; at > 0 && means[rows[at - 1]] < means[i]; at--) rows[at] = rows[at - 1];
+        rows[at] = i;
+    }
+}
+
+bool cdz_serve_choose_rows(cdz_http_exchange *e, cdz_generation_run *run)
+{
+    double *means = calloc(run->rows, sizeof *means);
+    run->best = calloc(run->rows, sizeof *run->best);
+    bool good = means && run->best;
+    for (uint32_t i = 0; good && i < run->rows; i++) good = average(e, run, i, &means[i]);
+    if (good) put_in_order(run->best, means, run->rows);
+    if (!good && !e->fault.status)
+        cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the answers");
+    free(means);
+    return good;
 }

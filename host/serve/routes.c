@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/utf8.h"
 #include "serve/exchange.h"
 #include "serve/page.h"
 #include "serve/process.h"
@@ -50,11 +51,10 @@ static cdz_metric_refusal full_of(const cdz_serve *serve)
     cdz_stats stats = {.size = sizeof stats};
     const unsigned most = atomic_load(&serve->most_waiting);
     const unsigned most_tokens = atomic_load(&serve->most_waiting_tokens);
-    if (most_tokens && atomic_load(&serve->waiting_tokens) >= most_tokens)
-        return CDZ_REFUSED_TOKENS;
-    if (!most) return CDZ_N_REFUSED;
+    if (!most && !most_tokens) return CDZ_N_REFUSED;
     cdz_get_stats(serve->options.runtime, &stats);
-    return stats.n_pending >= most ? CDZ_REFUSED_QUEUE : CDZ_N_REFUSED;
+    if (most_tokens && stats.n_waiting_tokens >= most_tokens) return CDZ_REFUSED_TOKENS;
+    return most && stats.n_waiting_rows >= most ? CDZ_REFUSED_QUEUE : CDZ_N_REFUSED;
 }
 
 static void ready(cdz_http_exchange *e)
@@ -77,10 +77,15 @@ static void put_engine(cdz_serve *serve, const char *model, cdz_buf *out)
     cdz_stats stats = {.size = sizeof stats};
     cdz_get_stats(serve->options.runtime, &stats);
     const double limit = (double)stats.kv_bytes_limit;
-    cdz_metrics_put(out, "num_requests_running", "gauge", "requests that decode", model,
-                    (double)stats.n_running);
-    cdz_metrics_put(out, "num_requests_waiting", "gauge", "requests that wait", model,
-                    (double)stats.n_pending);
+    cdz_metrics_put(out, "num_requests_running", "gauge", "requests that decode, or begin to",
+                    model, (double)(stats.n_running + stats.n_pending - stats.n_waiting));
+    cdz_metrics_put(out, "num_requests_paused", "gauge",
+                    "of those that run: requests whose clients read too slowly", model,
+                    (double)stats.n_paused);
+    cdz_metrics_put(out, "num_requests_waiting", "gauge", "requests that found no place", model,
+                    (double)stats.n_waiting);
+    cdz_metrics_put(out, "num_prompt_tokens_waiting", "gauge", "tokens of their prompts", model,
+                    (double)stats.n_waiting_tokens);
     cdz_metrics_put(out, "kv_cache_usage_perc", "gauge",
                     "KV memory that requests hold or were promised, of 1", model,
                     limit > 0 ? (double)stats.kv_bytes_held / limit : 0);
@@ -113,8 +118,6 @@ static void metrics(cdz_http_exchange *e)
     cdz_buf text = {0};
     cdz_served_first_id(serve, model, sizeof model);
     put_engine(serve, model, &text);
-    cdz_metrics_put(&text, "num_prompt_tokens_waiting", "gauge", "tokens of prompts that wait",
-                    model, (double)atomic_load(&serve->waiting_tokens));
     cdz_metrics_put(&text, "connections", "gauge", "open connections", model,
                     (double)cdz_door_n_guests(serve->door));
     cdz_metrics_write(&serve->metrics, model, &text);
@@ -242,32 +245,108 @@ static void reload(cdz_http_exchange *e)
     cdz_serve_with_body(e, reload_pipelines);
 }
 
+/* "prompt", "content" or "messages": one of them. */
+static const cdz_json *text_of(cdz_http_exchange *e, const cdz_json *body)
+{
+    static const char *const names[] = {"prompt", "content", "messages"};
+    const cdz_json *found = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const cdz_json *value = cdz_ask_field(body, names[i]);
+        if (value && found) {
+            cdz_serve_fault_set(&e->fault, 400, names[i], NULL,
+                                "'prompt', 'content' and 'messages' are given one at a time");
+            return NULL;
+        }
+        if (value) found = value;
+    }
+    if (!found)
+        cdz_serve_fault_set(&e->fault, 400, "prompt", NULL,
+                            "expected 'prompt' (a string) or 'messages'");
+    return found;
+}
+
+/* vLLM's name, and llama-server's. */
+static bool take_special(cdz_http_exchange *e, const cdz_json *body, bool *out)
+{
+    return cdz_ask_bool(body, "add_special", true, out, &e->fault) &&
+           cdz_ask_bool(body, "add_special_tokens", *out, out, &e->fault);
+}
+
 bool cdz_serve_tokenize(cdz_http_exchange *e, const cdz_json *body, int32_t **ids, size_t *n)
 {
-    const cdz_json *text = cdz_ask_field(body, "prompt");
     bool special;
     cdz_error err = {0};
-    if (!text) text = cdz_ask_field(body, "content");
+    if (!cdz_ask_model(&e->served->world, body, &e->fault)) return false;
+    const cdz_json *text = text_of(e, body);
+    if (!text) return false;
     if (cdz_ask_field(body, "messages"))
         return cdz_ask_messages(&e->served->world, body, ids, n, &e->fault);
-    if (!cdz_json_is(text, CDZ_JSON_STRING))
+    if (text->type != CDZ_JSON_STRING)
         return cdz_serve_fault_set(&e->fault, 400, "prompt", NULL,
                                    "expected 'prompt' (a string) or 'messages'");
-    if (!cdz_ask_bool(body, "add_special_tokens", true, &special, &e->fault)) return false;
+    if (!take_special(e, body, &special)) return false;
     if (cdz_tokenize(e->served->model, text->string, text->len, special, ids, n, &err) == CDZ_OK)
         return true;
     return cdz_serve_fault_of(&e->fault, "prompt", &err);
 }
 
+/* An id with what it writes: a text, or bytes where they are no whole characters. */
+static void put_piece(const cdz_http_exchange *e, int32_t id, cdz_buf *out)
+{
+    size_t len = 0;
+    bool writes;
+    char *bytes = cdz_trail_bytes(e->served->model, id, true, &len, &writes);
+    cdz_buf_printf(out, "{\"id\":%d,\"piece\":", (int)id);
+    if (bytes && cdz_utf8_valid(bytes, len))
+        cdz_json_write_string(out, bytes, len);
+    else
+        cdz_trail_write_bytes(out, bytes, bytes ? len : 0);
+    cdz_buf_putc(out, '}');
+    out->failed |= !bytes;
+    cdz_free(bytes);
+}
+
+static void put_text(const cdz_http_exchange *e, int32_t id, cdz_buf *out)
+{
+    char *text = NULL;
+    size_t len = 0;
+    out->failed |= cdz_token_text(e->served->model, id, &text, &len, NULL) != CDZ_OK;
+    cdz_json_write_string(out, text ? text : "", len);
+    cdz_free(text);
+}
+
+static void put_each(const cdz_http_exchange *e, const int32_t *ids, size_t n,
+                     void (*put)(const cdz_http_exchange *e, int32_t id, cdz_buf *out), cdz_buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        cdz_buf_puts(out, i ? "," : "");
+        put(e, ids[i], out);
+    }
+}
+
+/* pieces: llama-server's, in the place of ids; texts: vLLM's, beside them. */
 static bool put_tokens(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 {
     int32_t *ids = NULL;
     size_t n = 0;
-    if (!cdz_serve_tokenize(e, body, &ids, &n)) return false;
+    bool pieces, texts;
+    if (!cdz_ask_bool(body, "with_pieces", false, &pieces, &e->fault) ||
+        !cdz_ask_bool(body, "return_token_strs", false, &texts, &e->fault) ||
+        !cdz_serve_tokenize(e, body, &ids, &n))
+        return false;
     cdz_buf_puts(out, "{\"tokens\":[");
-    cdz_ask_write_ids(out, ids, n);
-    cdz_buf_printf(out, "],\"count\":%zu,\"max_model_len\":%u}", n,
+    if (pieces)
+        put_each(e, ids, n, put_piece, out);
+    else
+        cdz_ask_write_ids(out, ids, n);
+    cdz_buf_printf(out, "],\"count\":%zu,\"max_model_len\":%u", n,
                    cdz_model_context(e->served->model));
+    if (texts) {
+        cdz_buf_puts(out, ",\"token_strs\":[");
+        put_each(e, ids, n, put_text, out);
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, '}');
     cdz_free(ids);
     return true;
 }
@@ -284,6 +363,7 @@ static bool put_detokenized(cdz_http_exchange *e, const cdz_json *body, cdz_buf 
     size_t n = 0;
     char *text = NULL;
     cdz_error err = {0};
+    if (!cdz_ask_model(&e->served->world, body, &e->fault)) return false;
     if (!cdz_json_is(tokens, CDZ_JSON_ARRAY))
         return cdz_serve_fault_set(&e->fault, 400, "tokens", NULL, "'tokens' must be a list of ids");
     if (!cdz_ask_ids(&e->served->world, tokens, "tokens", &ids, &n, &e->fault)) return false;

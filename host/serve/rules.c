@@ -34,7 +34,7 @@ static cdz_status make_rules(const cdz_serve_rules *from, cdz_serve_rulebook **o
 {
     bool good = true;
     cdz_serve_rulebook *book = calloc(1, sizeof *book);
-    if (!book) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the server's rules");
+    if (!book) return cdz_err_memory(err, "the server's rules");
     book->is = *from;
     book->is.models = NULL;
     book->is.key_file = copy_text(&book->arena, from->key_file, &good);
@@ -43,8 +43,7 @@ static cdz_status make_rules(const cdz_serve_rules *from, cdz_serve_rulebook **o
     book->is.kv_folder = copy_text(&book->arena, from->kv_folder, &good);
     book->is.hosts = copy_list(&book->arena, from->hosts, from->n_hosts, &good);
     book->is.origins = copy_list(&book->arena, from->origins, from->n_origins, &good);
-    cdz_status status =
-        good ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the server's rules");
+    cdz_status status = good ? CDZ_OK : cdz_err_memory(err, "the server's rules");
     if (good && from->key_file) status = cdz_keys_read(from->key_file, &book->keys, err);
     if (status == CDZ_OK) status = cdz_serve_saved_check(&book->is, err);
     if (status == CDZ_OK)
@@ -54,15 +53,26 @@ static cdz_status make_rules(const cdz_serve_rules *from, cdz_serve_rulebook **o
     return status;
 }
 
+/* Where nothing is said; seconds, but for the first three. docs/limits.md has them. */
+enum {
+    MOST_CONNECTIONS = 1024,
+    MOST_BODY = 8 << 20,
+    MOST_UNREAD = 256 << 10,
+    HEAD_PATIENCE = 15,
+    BODY_PATIENCE = 60,
+    IDLE_PATIENCE = 75,
+    UNREAD_PATIENCE = 120,
+};
+
 cdz_door_limits cdz_serve_door_limits(const cdz_serve_rules *rules)
 {
     return (cdz_door_limits){
-        .most = rules->connections ? rules->connections : 1024,
-        .body = rules->body ? rules->body : 8 << 20,
-        .head_s = rules->head_s > 0 ? rules->head_s : 15,
-        .body_s = rules->body_s > 0 ? rules->body_s : 60,
-        .idle_s = rules->idle_s > 0 ? rules->idle_s : 75,
-        .unread_s = rules->unread_s > 0 ? rules->unread_s : 120,
+        .most = rules->connections ? rules->connections : MOST_CONNECTIONS,
+        .body = rules->body ? rules->body : MOST_BODY,
+        .head_s = rules->head_s > 0 ? rules->head_s : HEAD_PATIENCE,
+        .body_s = rules->body_s > 0 ? rules->body_s : BODY_PATIENCE,
+        .idle_s = rules->idle_s > 0 ? rules->idle_s : IDLE_PATIENCE,
+        .unread_s = rules->unread_s > 0 ? rules->unread_s : UNREAD_PATIENCE,
     };
 }
 
@@ -74,6 +84,7 @@ static void take_rules(cdz_serve *serve, cdz_serve_rulebook *book)
     cdz_mutex_unlock(&serve->rules_lock);
     atomic_store(&serve->most_waiting, book->is.most_waiting);
     atomic_store(&serve->most_waiting_tokens, book->is.most_waiting_tokens);
+    atomic_store(&serve->most_unread, book->is.most_unread ? book->is.most_unread : MOST_UNREAD);
     atomic_store(&serve->json_log, book->is.json_log);
     const cdz_door_limits limits = cdz_serve_door_limits(&book->is);
     if (serve->door) cdz_door_change(serve->door, &limits);

@@ -312,6 +312,7 @@ static bool read_prompt(keeping *k, const cdz_json *body)
 {
     cdz_http_exchange *e = k->exchange;
     const cdz_json *prompt = cdz_ask_field(body, "prompt");
+    if (!cdz_ask_model(&e->served->world, body, &e->fault)) return false;
     if (!prompt && !cdz_ask_field(body, "messages")) return check_names(k, body);
     const bool is_list = cdz_json_is(prompt, CDZ_JSON_ARRAY);
     if (is_list ? !cdz_ask_ids(&e->served->world, prompt, "prompt", &k->ids, &k->n, &e->fault)
@@ -350,7 +351,7 @@ static bool compute(keeping *k)
                                  .json = json.data,
                                  .cache_salt = k->salt.data};
     cdz_status status = json.failed || !run
-                            ? cdz_err(&err, CDZ_E_NOMEM, "out of memory for the prompt")
+                            ? cdz_err_memory(&err, "the prompt")
                             : cdz_submit(e->serve->options.runtime, &request, &id, &err);
     cdz_buf_free(&json);
     cdz_mutex_lock(&e->lock);

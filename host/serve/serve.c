@@ -21,6 +21,12 @@ static cdz_status start_workers(cdz_serve *serve, cdz_error *err)
     return CDZ_OK;
 }
 
+enum {
+    BODY_RATE = 16 << 10,  /* bytes a second */
+    MOST_REQUESTS = 10000, /* of a connection */
+    LAST_PATIENCE = 3,     /* seconds for a client to read, once all requests have been ended */
+};
+
 static cdz_status open_door(cdz_serve *serve, cdz_error *err)
 {
     const cdz_door_options options = {
@@ -29,8 +35,8 @@ static cdz_status open_door(cdz_serve *serve, cdz_error *err)
         .unix_path = serve->options.unix_path,
         .listener = serve->options.listener,
         .limits = cdz_serve_door_limits(&serve->options.rules),
-        .body_rate = 16 << 10,
-        .requests = 10000,
+        .body_rate = BODY_RATE,
+        .requests = MOST_REQUESTS,
         .enters = cdz_web_enters,
         .leaves = cdz_web_leaves,
         .second = cdz_web_second,
@@ -51,7 +57,7 @@ static cdz_status open_all(cdz_serve *serve, cdz_error *err)
 cdz_status cdz_serve_open(const cdz_serve_options *options, cdz_serve **out, cdz_error *err)
 {
     cdz_serve *serve = calloc(1, sizeof *serve);
-    if (!serve) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the server");
+    if (!serve) return cdz_err_memory(err, "the server");
     serve->options = *options;
     serve->created = (int64_t)time(NULL);
     serve->tasks_end = &serve->tasks;
@@ -123,10 +129,21 @@ static void cancel_all(cdz_serve *serve)
     free(ids);
 }
 
+/* Whoever does not read the end of an answer keeps nobody waiting for it. */
+static void hurry_readers(cdz_serve *serve)
+{
+    cdz_mutex_lock(&serve->rules_lock);
+    cdz_door_limits limits = cdz_serve_door_limits(&serve->rules->is);
+    cdz_mutex_unlock(&serve->rules_lock);
+    if (limits.unread_s > LAST_PATIENCE) limits.unread_s = LAST_PATIENCE;
+    cdz_door_change(serve->door, &limits);
+}
+
 void cdz_serve_stop(cdz_serve *serve)
 {
     if (atomic_exchange(&serve->draining, true)) {
         atomic_store(&serve->ending, true);
+        hurry_readers(serve);
         cancel_all(serve);
     } else {
         const double until = cdz_now_s() + drain_time(serve);

@@ -13,6 +13,7 @@ typedef struct cdz_serve cdz_serve;
 typedef struct cdz_serve_model {
     const char *id;   /* as /v1/models names it */
     const char *path; /* where it comes from: for open */
+    const char *how;  /* for open too; or NULL */
     cdz_model *model; /* one that is open and stays so; NULL: the server opens it */
     bool at_start; /* before the server listens; otherwise with the first request that names it */
     double idle_s; /* without a request for so long it is let go; 0: it stays */
@@ -34,6 +35,7 @@ typedef struct cdz_serve_rules {
     double drain_s;               /* after the first cdz_serve_stop */
     double head_s, body_s, idle_s, unread_s;
     uint64_t body; /* bytes */
+    uint64_t most_unread; /* bytes of a stream's events that wait for its reader before the request pauses */
     uint32_t connections;
     bool open_metrics; /* /metrics needs no key */
     bool json_log;
@@ -60,13 +62,18 @@ typedef struct cdz_serve_options {
     /* [a thread of the server's] About once a second; NULL: nothing. */
     void (*second)(void *user, const cdz_serve_load *now);
     /* [a thread of its own, or that of cdz_serve_open] Opens a model by its path. */
-    cdz_status (*open)(void *user, const char *path, cdz_model **out, cdz_error *err);
+    cdz_status (*open)(void *user, const char *path, const char *how, cdz_model **out,
+                       cdz_error *err);
     /* [a worker] Reads the settings again and hands them to cdz_serve_change; NULL: there is nothing to read. */
     cdz_status (*reread)(void *user, cdz_error *err);
     void *user;
     /* Who answers decode loops, as in cdz_request; NULL: nobody does. */
     cdz_status (*on_tool)(void *user, const cdz_tool_question *call, cdz_error *err);
     void *tool_user;
+    /* Further models that decode loops of all requests may use by name, as in cdz_request. */
+    const char *const *other_names; /* (n_others) */
+    cdz_model *const *others;       /* (n_others) */
+    uint32_t n_others;
 } cdz_serve_options;
 
 cdz_status cdz_serve_open(const cdz_serve_options *options, cdz_serve **out, cdz_error *err);

@@ -14,6 +14,7 @@ static void free_served(cdz_served *s)
     cdz_serve_saved_free(&s->saved);
     free(s->id);
     free(s->path);
+    free(s->how);
     free(s);
 }
 
@@ -24,8 +25,9 @@ static cdz_served *new_served(cdz_serve *serve, const cdz_serve_model *from)
     s->serve = serve;
     s->id = strdup(from->id);
     s->path = strdup(from->path ? from->path : "");
+    s->how = from->how ? strdup(from->how) : NULL;
     s->left_s = cdz_now_s();
-    if (s->id && s->path) return s;
+    if (s->id && s->path && (s->how || !from->how)) return s;
     free_served(s);
     return NULL;
 }
@@ -86,7 +88,7 @@ static cdz_status load(cdz_served *s, cdz_error *err)
 {
     cdz_serve *serve = s->serve;
     cdz_model *model = NULL;
-    cdz_status status = serve->options.open(serve->options.user, s->path, &model, err);
+    cdz_status status = serve->options.open(serve->options.user, s->path, s->how, &model, err);
     if (status == CDZ_OK) read_saved(s, model);
     cdz_mutex_lock(&serve->served.lock);
     if (status == CDZ_OK && (status = take_model(s, model, true, err)) != CDZ_OK)
@@ -161,7 +163,8 @@ static cdz_served *find(const cdz_serve *serve, const char *id)
 
 static bool is_same(const cdz_served *s, const cdz_serve_model *m)
 {
-    return !s->gone && strcmp(s->id, m->id) == 0 && strcmp(s->path, m->path ? m->path : "") == 0;
+    return !s->gone && strcmp(s->id, m->id) == 0 && strcmp(s->path, m->path ? m->path : "") == 0 &&
+           strcmp(s->how ? s->how : "", m->how ? m->how : "") == 0;
 }
 
 /* Takes the one that is the same out of the list, or makes one. */
@@ -230,7 +233,7 @@ cdz_status cdz_served_change(cdz_serve *serve, const cdz_serve_rules *rules, boo
     }
     cdz_served *given = wait && good ? serve->served.first : NULL; /* nobody else is there yet */
     cdz_mutex_unlock(&serve->served.lock);
-    if (!good) return cdz_err(err, CDZ_E_NOMEM, "out of memory for models");
+    if (!good) return cdz_err_memory(err, "models");
     for (; given; given = given->next)
         if (given->model) read_saved(given, given->model);
     for (size_t i = 0; wait && i < rules->n_models; i++)

@@ -23,10 +23,10 @@ typedef enum cdz_served_state {
 struct cdz_served {
     cdz_served *next;
     cdz_serve *serve;
-    char *id, *path;
-    cdz_model *model; /* of a READY one */
-    bool own;         /* opened here */
-    bool gone;        /* rules name it no more: it ends with its last user */
+    char *id, *path, *how; /* how: or NULL */
+    cdz_model *model;      /* of a READY one */
+    bool own;              /* opened here */
+    bool gone;             /* rules name it no more: it ends with its last user */
     double idle_s;
     cdz_saved_places saved; /* under the set's lock */
     cdz_served_state state;

@@ -2,6 +2,8 @@
 #ifndef CDZ_HOST_SERVE_STOP_H
 #define CDZ_HOST_SERVE_STOP_H
 
+#include <stdint.h>
+
 #include "base/buf.h"
 
 typedef struct cdz_stop_texts {
@@ -20,7 +22,8 @@ typedef struct cdz_serve_row_text {
     cdz_buf text;   /* all that came */
     size_t looked;  /* no stop string begins before */
     size_t let_out; /* bytes that may leave */
-    size_t told;    /* bytes that an event has: fewer where the reader is slow */
+    size_t told; /* bytes that an event has: fewer where the text waits for its log-probabilities */
+    uint32_t told_ids; /* with return_token_ids */
     bool stopped;
 } cdz_serve_row_text;
 

@@ -42,6 +42,14 @@ char *cdz_trail_bytes(const cdz_model *model, int32_t id, bool special, size_t *
     return bytes;
 }
 
+void cdz_trail_write_bytes(cdz_buf *out, const char *bytes, size_t len)
+{
+    cdz_buf_putc(out, '[');
+    for (size_t i = 0; i < len; i++)
+        cdz_buf_printf(out, "%s%u", i ? "," : "", (unsigned)(unsigned char)bytes[i]);
+    cdz_buf_putc(out, ']');
+}
+
 /* --- a row ---------------------------------------------------------------------------------------------------------- */
 
 static bool grow(cdz_trail *t, size_t n)
@@ -59,6 +67,51 @@ static bool grow(cdz_trail *t, size_t n)
     return good;
 }
 
+/* Where the text has the place `at` of all that was written. */
+static size_t in_text(const cdz_trail *t, size_t at)
+{
+    return at > t->blank ? at - t->blank : 0;
+}
+
+/* Gives the first n open bytes their places: those of a character, or of the one U+FFFD that stands for them. */
+static void lay(cdz_trail *t, uint32_t n, bool replaced)
+{
+    const size_t one = sizeof CDZ_UTF8_REPLACEMENT - 1;
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_trail_token *token = &t->at[t->open[i].token];
+        if (t->open[i].first) token->from = in_text(t, t->written + (replaced ? 0 : i));
+        token->to = in_text(t, t->written + (replaced ? one : i + 1));
+    }
+}
+
+/* The first n open bytes are `len` bytes of the text. */
+static void settle(cdz_trail *t, uint32_t n, size_t len, bool replaced)
+{
+    lay(t, n, replaced);
+    t->written += len;
+    t->n_open -= n;
+    memmove(t->open, t->open + n, t->n_open * sizeof *t->open);
+}
+
+static void add_byte(cdz_trail *t, char byte, bool first)
+{
+    t->open[t->n_open++] = (cdz_trail_byte){byte, first, t->n};
+    while (t->n_open) {
+        char bytes[CDZ_TRAIL_OPEN];
+        uint32_t code;
+        bool cut = false;
+        for (uint32_t i = 0; i < t->n_open; i++) bytes[i] = t->open[i].byte;
+        const size_t len = cdz_utf8_decode(bytes, t->n_open, &code);
+        const size_t bad = len ? 0 : cdz_utf8_bad(bytes, t->n_open, &cut);
+        if (cut) break; /* what comes next says what they are */
+        if (len)
+            settle(t, (uint32_t)len, len, false);
+        else
+            settle(t, (uint32_t)bad, sizeof CDZ_UTF8_REPLACEMENT - 1, true);
+    }
+    lay(t, t->n_open, false);
+}
+
 /* Places of a token's bytes; false: out of memory. */
 static bool place(cdz_trail *t, const cdz_model *model, bool special, const char *text,
                   cdz_trail_token *out)
@@ -67,12 +120,10 @@ static bool place(cdz_trail *t, const cdz_model *model, bool special, const char
     char *bytes = cdz_trail_bytes(model, out->id, special, &len, &out->writes);
     if (!bytes) return false;
     if (!out->writes) len = 0;
-    if (!t->written && len && *bytes == ' ' && *text && *text != ' ') t->blank = true;
+    if (!t->written && !t->n_open && len && *bytes == ' ' && *text && *text != ' ') t->blank = true;
+    out->from = out->to = in_text(t, t->written + t->n_open);
+    for (size_t i = 0; i < len; i++) add_byte(t, bytes[i], i == 0);
     cdz_free(bytes);
-    const size_t off = t->blank;
-    out->from = t->written > off ? t->written - off : 0;
-    t->written += len;
-    out->to = t->written > off ? t->written - off : 0;
     return true;
 }
 
@@ -107,6 +158,13 @@ size_t cdz_trail_whole(const cdz_trail *t, size_t bytes)
     size_t i = t->told;
     while (i < t->n && t->at[i].to <= bytes) i++;
     return i;
+}
+
+size_t cdz_trail_end(const cdz_trail *t, size_t bytes)
+{
+    const size_t n = cdz_trail_whole(t, bytes);
+    const size_t end = n ? t->at[n - 1].to : 0;
+    return n == t->n || end > bytes ? bytes : end;
 }
 
 size_t cdz_trail_kept(const cdz_trail *t, size_t cut)

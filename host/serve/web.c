@@ -87,7 +87,22 @@ static void tell_load(cdz_serve *serve)
     serve->options.second(serve->options.user, &now);
 }
 
-/* [the door's thread] Streams that have nothing to say keep their connection alive. */
+/* Streams that have nothing to say keep their connection alive, after a second with a head. */
+static void keep_alive(cdz_http_exchange *e, double now)
+{
+    cdz_mutex_lock(&e->lock);
+    if (e->streaming && e->status && !e->ready && now - e->spoke > 1) {
+        e->heard = true;
+        cdz_serve_exchange_open(e);
+    }
+    if (e->streaming && e->ready && !e->whole && now - e->spoke > 15 && e->out_at == e->out.len) {
+        cdz_buf_puts(&e->out, ": ping\n\n");
+        cdz_serve_exchange_wake(e);
+    }
+    cdz_mutex_unlock(&e->lock);
+}
+
+/* [the door's thread] */
 void cdz_web_second(void *user)
 {
     cdz_serve *serve = user;
@@ -98,24 +113,23 @@ void cdz_web_second(void *user)
     tell_load(serve);
     cdz_served_second(serve, now);
     cdz_mutex_lock(&serve->lock);
-    for (cdz_http_exchange *e = serve->exchanges; e; e = e->next) {
-        cdz_mutex_lock(&e->lock);
-        if (e->streaming && e->ready && !e->whole && now - e->spoke > 15 && e->out_at == e->out.len) {
-            cdz_buf_puts(&e->out, ": ping\n\n");
-            cdz_serve_exchange_wake(e);
-        }
-        cdz_mutex_unlock(&e->lock);
-    }
+    for (cdz_http_exchange *e = serve->exchanges; e; e = e->next) keep_alive(e, now);
     cdz_mutex_unlock(&serve->lock);
 }
 
 /* --- answers -------------------------------------------------------------------------------------------------------- */
 
+/* What is left moves to the front once more has gone, so that a reader who never catches up keeps no whole stream. */
 static void take_out(cdz_http_exchange *e, size_t n)
 {
     e->out_at += n;
-    if (e->out_at < e->out.len) return;
+    const size_t left = e->out.len - e->out_at;
+    if (left && (e->out_at < (64 << 10) || e->out_at < left)) return;
+    if (left) memmove(e->out.data, e->out.data + e->out_at, left);
+    e->out.len = left;
+    e->out.data[left] = '\0';
     e->out_at = 0;
+    if (left) return;
     if (e->out.cap > (64 << 10))
         cdz_buf_free(&e->out);
     else
@@ -129,7 +143,6 @@ static ssize_t read_stream(void *user, uint64_t at, char *buffer, size_t room)
     ssize_t given = 0;
     (void)at;
     cdz_mutex_lock(&e->lock);
-    if (e->behind && !e->whole && e->out.len == e->out_at) cdz_complete_catch_up(e);
     const size_t left = e->out.len - e->out_at;
     if (e->gone || e->out.failed) {
         given = MHD_CONTENT_READER_END_WITH_ERROR;
@@ -143,7 +156,9 @@ static ssize_t read_stream(void *user, uint64_t at, char *buffer, size_t room)
         e->suspended = true;
         MHD_suspend_connection(e->connection);
     }
+    const bool paced = cdz_serve_exchange_weigh(e);
     cdz_mutex_unlock(&e->lock);
+    if (paced) cdz_serve_exchange_pace(e);
     return given;
 }
 
@@ -179,6 +194,15 @@ static void put(answer_headers *r, const char *name, const char *value)
     r->failed |= MHD_add_response_header(r->response, name, value) != MHD_YES;
 }
 
+/* The last lines: what the openai package sends from a browser. */
+static const char allowed_headers[] =
+    "Authorization, Content-Type, X-Request-Id, X-Cadenza-Prefix, traceparent, "
+    "OpenAI-Organization, OpenAI-Project, OpenAI-Beta, Idempotency-Key, X-Stainless-Arch, "
+    "X-Stainless-Async, X-Stainless-Custom-Poll-Interval, X-Stainless-Helper-Method, "
+    "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Poll-Helper, "
+    "X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, "
+    "X-Stainless-Timeout";
+
 static void add_cors(const cdz_http_exchange *e, answer_headers *r)
 {
     if (!e->origin[0]) return;
@@ -187,8 +211,7 @@ static void add_cors(const cdz_http_exchange *e, answer_headers *r)
     put(r, "Access-Control-Expose-Headers", "X-Request-Id, X-Cadenza-Prefix");
     if (strcmp(e->method, "OPTIONS") != 0) return;
     put(r, "Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
-    put(r, "Access-Control-Allow-Headers",
-        "Authorization, Content-Type, X-Request-Id, X-Cadenza-Prefix");
+    put(r, "Access-Control-Allow-Headers", allowed_headers);
     put(r, "Access-Control-Max-Age", "600");
 }
 

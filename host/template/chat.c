@@ -48,7 +48,7 @@ static cdz_status complete(const cdz_chat_template *chat, const cdz_json *contex
                            cdz_json *out, cdz_error *err)
 {
     cdz_json_member *at = cdz_arena_array(arena, context->len + chat->n_tokens + 3u, sizeof *at);
-    if (!at) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the context");
+    if (!at) return cdz_err_memory(err, "the context");
     uint32_t n = context->len;
     if (n) memcpy(at, context->members, n * sizeof *at);
     for (uint32_t i = 0; i < chat->n_tokens; i++) {
@@ -140,7 +140,7 @@ static cdz_status tag_final(const cdz_json *context, cdz_arena *arena, cdz_json 
     if (changed) changed = with_member(arena, last, "content", changed);
     if (changed) changed = with_item(arena, messages, messages->len - 1, changed);
     if (changed) changed = with_member(arena, context, "messages", changed);
-    if (!changed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the context");
+    if (!changed) return cdz_err_memory(err, "the context");
     *out = *changed;
     return CDZ_OK;
 }

@@ -229,7 +229,7 @@ cdz_status cdz_chat_template_open(const char *path, cdz_chat_template **out, cdz
     struct stat st;
     *out = NULL;
     cdz_chat_template *chat = new_set(path);
-    if (!chat) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!chat) return cdz_err_memory_in(err, path);
     const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     if (cdz_gguf_is(path)) return finish(chat, read_gguf(chat, err), out);
     return finish(chat, folder ? read_folder(chat, err) : add_file(chat, "default", path, err), out);
@@ -240,7 +240,7 @@ cdz_status cdz_chat_template_parse(const char *text, size_t len, const char *nam
 {
     *out = NULL;
     cdz_chat_template *chat = new_set(name);
-    if (!chat) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    if (!chat) return cdz_err_memory_in(err, name);
     return finish(chat, add_entry(chat, "default", name, text, len, err), out);
 }
 

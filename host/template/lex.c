@@ -56,13 +56,13 @@ static cdz_status add_token(lexer *lx, token_kind kind, size_t at, const char *t
     if (out->n == out->cap) {
         const size_t cap = out->cap ? out->cap * 2 : 256;
         token *grown = cdz_arena_array(lx->arena, cap, sizeof *grown);
-        if (!grown) return cdz_err(lx->err, CDZ_E_NOMEM, "%s: out of memory", lx->name);
+        if (!grown) return cdz_err_memory_in(lx->err, lx->name);
         if (out->n) memcpy(grown, out->at, out->n * sizeof *grown);
         out->at = grown;
         out->cap = cap;
     }
     char *copy = cdz_arena_strndup(lx->arena, text, len);
-    if (!copy) return cdz_err(lx->err, CDZ_E_NOMEM, "%s: out of memory", lx->name);
+    if (!copy) return cdz_err_memory_in(lx->err, lx->name);
     token *t = &out->at[out->n++];
     *t = (token){.kind = (uint8_t)kind, .len = (uint32_t)len, .text = copy};
     locate(lx, at, &t->line, &t->column);
@@ -192,7 +192,7 @@ static cdz_status lex_number(lexer *lx)
         }
     }
     char *clean = cdz_arena_strndup(lx->arena, s + from, end - from);
-    if (!clean) return cdz_err(lx->err, CDZ_E_NOMEM, "%s: out of memory", lx->name);
+    if (!clean) return cdz_err_memory_in(lx->err, lx->name);
     size_t n = 0;
     for (size_t i = from; i < end; i++)
         if (s[i] != '_') clean[n++] = s[i];
@@ -261,7 +261,7 @@ static cdz_status lex_string(lexer *lx)
     if (!unescape(lx->s + from + 1, end - from - 1, &text))
         status = lex_fail(lx, from, "this string holds an escape that is no character");
     else if (text.failed)
-        status = cdz_err(lx->err, CDZ_E_NOMEM, "%s: out of memory", lx->name);
+        status = cdz_err_memory_in(lx->err, lx->name);
     else
         status = add_token(lx, T_STRING, from, text.len ? text.data : "", text.len);
     cdz_buf_free(&text);
@@ -454,7 +454,7 @@ cdz_status cdz_template_lex(const char *text, size_t len, const char *name, cdz_
 {
     lexer lx = {.name = name, .arena = arena, .out = out, .err = err, .line = 1, .column = 1};
     lx.s = clean_source(arena, text, len, &lx.len);
-    if (!lx.s) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    if (!lx.s) return cdz_err_memory_in(err, name);
     lx.line_starting = true;
     return lex_all(&lx);
 }

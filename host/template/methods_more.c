@@ -2,6 +2,7 @@
  * ones the sandbox hides because they change their object. */
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "template/methods.h"
 
@@ -356,13 +357,6 @@ static const builtin_row cycler_methods[] = {{"next", m_next, ""}, {"reset", m_r
 
 /* --- which one -------------------------------------------------------------------------------------------------------- */
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names; names++)
-        if (strcmp(*names, name) == 0) return true;
-    return false;
-}
-
 const builtin_row *tpl_find_method(value of, const char *name, bool *unsafe)
 {
     static const char *const list_hidden[] = {"append", "clear",   "extend", "insert", "pop",
@@ -370,8 +364,8 @@ const builtin_row *tpl_find_method(value of, const char *name, bool *unsafe)
     static const char *const dict_hidden[] = {"clear",      "pop",    "popitem",
                                               "setdefault", "update", NULL};
     const builtin_row *row;
-    *unsafe = (of.kind == V_LIST && is_one_of(name, list_hidden)) ||
-              (of.kind == V_DICT && is_one_of(name, dict_hidden));
+    *unsafe = (of.kind == V_LIST && cdz_is_one_of(name, list_hidden)) ||
+              (of.kind == V_DICT && cdz_is_one_of(name, dict_hidden));
     switch (of.kind) {
     case V_STRING:
         row = tpl_find_row(tpl_string_methods, name);

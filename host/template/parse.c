@@ -29,7 +29,7 @@ static void no_memory(parser *p)
 {
     if (p->status != CDZ_OK) return;
     tpl_parse_fail(p, p->at, "out of memory");
-    p->status = cdz_err(p->err, CDZ_E_NOMEM, "%s: out of memory", p->tpl->name);
+    p->status = cdz_err_memory_in(p->err, p->tpl->name);
 }
 
 node *tpl_new_node(parser *p, node_kind kind, const token *at)

@@ -101,14 +101,20 @@ size_t cdz_reply_may_begin(const char *text, size_t len, const char *marker)
     return n;
 }
 
-void cdz_reply_take(cdz_reply *r, size_t n)
+/* n bytes behind the first `at` go, untold. */
+static void cut_out(cdz_reply *r, size_t at, size_t n)
 {
     if (!n) return;
-    memmove(r->held.data, r->held.data + n, r->held.len - n);
+    memmove(r->held.data + at, r->held.data + at + n, r->held.len - at - n);
     r->held.len -= n;
     r->taken += n;
     r->held.data[r->held.len] = '\0';
     r->looked = 0;
+}
+
+void cdz_reply_take(cdz_reply *r, size_t n)
+{
+    cut_out(r, 0, n);
 }
 
 void cdz_reply_tell(cdz_reply *r, size_t n, void (*to)(void *user, const char *text, size_t len))
@@ -137,7 +143,7 @@ static bool tell_calls(cdz_reply *r, size_t len)
     cdz_arena arena = {0};
     /* Of what opens a list, the list begins with the last byte. */
     const size_t open = strlen(opening(r)),
-                 skip = open && opening(r)[open - 1] == '[' ? open - 1 : open;
+                 skip = r->lead + (open && opening(r)[open - 1] == '[' ? open - 1 : open);
     const cdz_call_body kind = r->marker < N_MARKERS      ? markers[r->marker].body
                                : r->marker == BARE_PYTHON ? CDZ_CALL_PYTHON
                                                           : CDZ_CALL_JSON;
@@ -150,7 +156,7 @@ static bool tell_calls(cdz_reply *r, size_t len)
     return n > 0;
 }
 
-/* A call ends behind `body` bytes; `close` more belong to it. */
+/* A call ends behind `body` bytes; `close` more belong to it. The blanks in front of one that is none are text too. */
 static void end_call(cdz_reply *r, size_t body, size_t close)
 {
     if (tell_calls(r, body)) {
@@ -176,7 +182,7 @@ static const char *look_for(cdz_reply *r, const char *marker)
 
 static bool step_call(cdz_reply *r)
 {
-    const size_t open = strlen(opening(r));
+    const size_t open = r->lead + strlen(opening(r));
     if (r->marker >= N_MARKERS) return false;
     const char *close = markers[r->marker].close;
     if (r->looked < open) r->looked = open;
@@ -221,13 +227,12 @@ static bool step_text(cdz_reply *r)
     if (before) r->trim = false;
     cdz_reply_tell(r, before, r->sink.text);
     if (marker == N_MARKERS) return false; /* blanks wait: before a call they are of no use */
-    cdz_reply_take(r, at - before);
     if (markers[marker].drop) {
-        cdz_reply_take(r, strlen(markers[marker].open));
-        r->trim = true;
+        cut_out(r, at - before, strlen(markers[marker].open));
         return true;
     }
     r->marker = marker;
+    r->lead = at - before;
     cdz_reply_enter(r, CDZ_REPLY_CALL);
     return true;
 }
@@ -302,6 +307,7 @@ static bool step_start(cdz_reply *r)
         cdz_reply_enter(r, CDZ_REPLY_THINKING);
     } else if (json > 0 || python > 0) {
         r->marker = json > 0 ? BARE_JSON : BARE_PYTHON;
+        r->lead = 0;
         cdz_reply_enter(r, CDZ_REPLY_CALL);
     } else if (thinks < 0 || json < 0 || python < 0 || (r->trim && !len)) {
         return false;

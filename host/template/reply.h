@@ -54,6 +54,7 @@ typedef struct cdz_reply {
     cdz_buf held;    /* what nobody has been told */
     size_t looked;   /* of it so much has been looked through for the end of a call */
     uint32_t marker; /* that opened the call */
+    size_t lead;     /* blanks in front of it */
     uint32_t n_calls;
     size_t taken;           /* bytes of the answer in front of what is held */
     cdz_buf name;           /* of the function that a message calls */

@@ -175,7 +175,7 @@ cdz_status cdz_template_render(const cdz_template *tpl, const cdz_json *context,
     options->touched = st.touched;
     cdz_status status = st.failed ? st.status : CDZ_OK;
     if (status == CDZ_OK && (text.failed || out->failed))
-        status = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", tpl->name);
+        status = cdz_err_memory_in(err, tpl->name);
     cdz_buf_free(&text);
     cdz_arena_free(&arena);
     return status;

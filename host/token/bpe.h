@@ -6,7 +6,7 @@
 
 typedef struct cdz_bpe_pair {
     uint64_t key;  /* left id << 32 | right id; CDZ_BPE_FREE where nothing is */
-    uint32_t rank; /* place in the list of merges: the lowest goes first */
+    uint32_t rank; /* place in the list of merges, or the id: the lowest goes first */
     int32_t id;    /* what the two become */
 } cdz_bpe_pair;
 

@@ -77,6 +77,9 @@ enum { MERGE_BLOCK = 32 };
 typedef struct merge_reader {
     cdz_bpe *bpe;
     const cdz_vocab *vocab;
+    bool one_rank; /* neighbours that make the same token have one rank: only readers of ours say so */
+    int32_t last_made;
+    uint32_t last_rank;
     size_t prefix_len; /* continuing_subword_prefix, which the right part of a merge loses */
     uint32_t guess;    /* the entry of the vocabulary that the next merge makes, most likely */
     cdz_buf joined;
@@ -151,7 +154,9 @@ static cdz_status add_merge(merge_reader *r, const merge *m, uint32_t line, uint
             "line %u: model.merges: \"%.*s\" is shorter than the continuing_subword_prefix", line,
             (int)m->n_right, m->right);
     CDZ_TRY(made_id(r, m, line, &made, err));
-    cdz_bpe_put_pair(r->bpe, left->id, right->id, rank, made);
+    if (!r->one_rank || made != r->last_made) r->last_rank = rank;
+    r->last_made = made;
+    cdz_bpe_put_pair(r->bpe, left->id, right->id, r->last_rank, made);
     return CDZ_OK;
 }
 
@@ -184,7 +189,8 @@ static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *model, const cdz_voc
 {
     const cdz_json *merges = cdz_json_get(model, "merges"),
                    *prefix = cdz_json_get(model, "continuing_subword_prefix");
-    merge_reader reader = {.bpe = bpe, .vocab = vocab};
+    merge_reader reader = {.bpe = bpe, .vocab = vocab, .last_made = -1};
+    CDZ_TRY(cdz_json_flag(model, "model", "one_rank_each", false, &reader.one_rank, err));
     if (!cdz_json_is(merges, CDZ_JSON_ARRAY))
         return cdz_err(err, CDZ_E_INPUT, "model.merges is %s, expected a list",
                        cdz_json_type_name(merges));

@@ -45,7 +45,7 @@ cdz_status cdz_byte_trie_build(cdz_byte_trie *trie, const cdz_strmap *words, cdz
     trie->children = cdz_arena_array(arena, n_slots, sizeof *trie->children);
     trie->ids = cdz_arena_array(arena, bytes + 2, sizeof *trie->ids);
     if (!trie->keys || !trie->children || !trie->ids || bytes > UINT32_MAX - 2)
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the vocabulary's trie");
+        return cdz_err_memory(err, "the vocabulary's trie");
     trie->mask = n_slots - 1;
     trie->seed = (uint64_t)(uintptr_t)trie->keys * CDZ_HASH_MUL; /* differs from run to run */
     trie->n = CDZ_TRIE_ROOT + 1;

@@ -8,34 +8,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-
-/* --- base64 ----------------------------------------------------------------------------------- */
-
-static int digit(char c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Writes the bytes of base64 text; SIZE_MAX when it is not base64. */
-static size_t decode_base64(const char *text, size_t n, uint8_t *out)
-{
-    uint32_t bits = 0, n_bits = 0;
-    size_t n_out = 0;
-    while (n > 0 && text[n - 1] == '=') n--;
-    for (size_t i = 0; i < n; i++) {
-        const int d = digit(text[i]);
-        if (d < 0) return SIZE_MAX;
-        bits = (bits << 6 | (uint32_t)d) & 0xFFFFFF;
-        n_bits += 6;
-        if (n_bits < 8) continue;
-        n_bits -= 8;
-        out[n_out++] = (uint8_t)(bits >> n_bits);
-    }
-    return n_out;
-}
+#include "token/base64.h"
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -73,7 +46,7 @@ cdz_status cdz_charsmap_read(const cdz_json *text, cdz_charsmap *out, cdz_arena 
 {
     uint8_t *bytes = cdz_arena_alloc(arena, (size_t)text->len + 1); /* zeroed: ends in a NUL */
     if (!bytes) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    const size_t n = decode_base64(text->string, text->len, bytes);
+    const size_t n = cdz_base64_decode(text->string, text->len, bytes);
     if (n == SIZE_MAX) return broken(text, "is not base64", err);
     return split_parts(text, bytes, n, out, arena, err);
 }
@@ -85,22 +58,45 @@ static uint32_t offset_of(uint32_t unit)
     return (unit >> 10) << ((unit & (1u << 9)) >> 6);
 }
 
+/* The text of an entry that ends at a node. A place inside a character would give text that is not UTF-8. */
+static const char *text_at(const cdz_charsmap *map, uint32_t at)
+{
+    if (at >= map->n_units) return NULL;
+    const uint32_t place = map->units[at] & 0x7FFFFFFF;
+    if (place > map->n_texts) return NULL;
+    return ((uint8_t)map->texts[place] & 0xC0) == 0x80 ? NULL : map->texts + place;
+}
+
 /* Reads nothing outside the trie, whatever its units say. */
-const char *cdz_charsmap_find(const cdz_charsmap *map, const uint8_t *bytes, size_t n)
+static const char *find(const cdz_charsmap *map, const uint8_t *bytes, size_t n, bool longest,
+                        size_t *len)
 {
     uint32_t at = offset_of(map->units[0]);
+    const char *found = NULL;
     for (size_t i = 0; i < n && bytes[i] != 0; i++) {
         at ^= bytes[i];
-        if (at >= map->n_units) return NULL;
+        if (at >= map->n_units) break;
         const uint32_t unit = map->units[at];
-        if ((unit & (1u << 31 | 0xFF)) != bytes[i]) return NULL;
+        if ((unit & (1u << 31 | 0xFF)) != bytes[i]) break;
         at ^= offset_of(unit);
         if (!(unit >> 8 & 1)) continue;
-        if (at >= map->n_units) return NULL;
-        const uint32_t place = map->units[at] & 0x7FFFFFFF;
-        if (place > map->n_texts) return NULL;
-        /* A place inside a character would give text that is not UTF-8. */
-        return ((uint8_t)map->texts[place] & 0xC0) == 0x80 ? NULL : map->texts + place;
+        const char *text = text_at(map, at);
+        if (!text) break;
+        found = text;
+        *len = i + 1;
+        if (!longest) break;
     }
-    return NULL;
+    return found;
+}
+
+const char *cdz_charsmap_find(const cdz_charsmap *map, const uint8_t *bytes, size_t n)
+{
+    size_t len;
+    return find(map, bytes, n, false, &len);
+}
+
+const char *cdz_charsmap_find_longest(const cdz_charsmap *map, const uint8_t *bytes, size_t n,
+                                      size_t *len)
+{
+    return find(map, bytes, n < CDZ_CHARSMAP_MAX ? n : CDZ_CHARSMAP_MAX, true, len);
 }

@@ -18,5 +18,9 @@ cdz_status cdz_charsmap_read(const cdz_json *text, cdz_charsmap *out, cdz_arena 
 
 /* What the shortest entry that n bytes begin with becomes, or NULL when they begin with none. */
 const char *cdz_charsmap_find(const cdz_charsmap *map, const uint8_t *bytes, size_t n);
+/* The same of the longest entry; *len: its bytes. Entries of more than CDZ_CHARSMAP_MAX bytes are not found. */
+#define CDZ_CHARSMAP_MAX 256
+const char *cdz_charsmap_find_longest(const cdz_charsmap *map, const uint8_t *bytes, size_t n,
+                                      size_t *len);
 
 #endif

@@ -184,7 +184,9 @@ bool cdz_tokenizer_text_alone(const cdz_tokenizer *tok, int32_t id, cdz_buf *out
 static bool chain_marks_spaces(const cdz_tok_decoder *decoder)
 {
     for (uint32_t i = 0; i < decoder->n; i++)
-        if (decoder->steps[i].kind == CDZ_DEC_REPLACE || decoder->steps[i].kind == CDZ_DEC_METASPACE)
+        if (decoder->steps[i].kind == CDZ_DEC_REPLACE ||
+            decoder->steps[i].kind == CDZ_DEC_METASPACE ||
+            decoder->steps[i].kind == CDZ_DEC_STRETCHES)
             return true;
     return false;
 }
@@ -231,7 +233,7 @@ static bool ends_in_replacement(const cdz_buf *text)
 
 static cdz_status give(cdz_text_stream *s, const char **new_text, size_t *len, cdz_error *err)
 {
-    if (s->text.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for streamed text");
+    if (s->text.failed) return cdz_err_memory(err, "streamed text");
     s->given = true;
     *new_text = s->text.len > 0 ? s->text.data : "";
     if (len) *len = s->text.len;
@@ -352,8 +354,7 @@ static cdz_status feed_chain(cdz_text_stream *s, int32_t id, bool *ready, cdz_er
     if (!token) return CDZ_OK;
     const bool waits = run_is_dead(s, token) || !looks(s);
     cdz_status st = waits ? CDZ_OK : settle(s, &text, err);
-    if (st == CDZ_OK && !push_id(s, id))
-        st = cdz_err(err, CDZ_E_NOMEM, "out of memory for streamed text");
+    if (st == CDZ_OK && !push_id(s, id)) st = cdz_err_memory(err, "streamed text");
     if (st == CDZ_OK && !waits) {
         cdz_buf_clear(&text);
         st = decode_chain(s->tok, s->ids, s->n_ids, s->skip_special, &text, err);
@@ -400,7 +401,7 @@ cdz_status cdz_text_stream_feed(cdz_text_stream *s, int32_t id, const char **new
     if (ready) return give(s, new_text, len, err);
     *new_text = "";
     if (len) *len = 0;
-    return s->text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory for streamed text") : CDZ_OK;
+    return s->text.failed ? cdz_err_memory(err, "streamed text") : CDZ_OK;
 }
 
 cdz_status cdz_text_stream_end(cdz_text_stream *s, const char **new_text, size_t *len,

@@ -244,6 +244,26 @@ static void run_ctc(const cdz_dec_step *step, const cdz_strings *from, cdz_strin
     cdz_buf_free(&clean);
 }
 
+/* Spaces for their marks; none before the first text of a stretch. */
+static void run_stretches(const cdz_dec_step *step, const cdz_strings *from, cdz_strings *to)
+{
+    static const span mark = {"\xE2\x96\x81", 3}, space = {" ", 1};
+    bool begins = true;
+    for (size_t i = 0; i < from->n; i++) {
+        span s = string_at(from, i);
+        const size_t begin = to->bytes.len;
+        const bool between = cdz_strmap_get(&step->between, s.text, s.n) >= 0;
+        if (begins && !between && s.n >= mark.n && memcmp(s.text, mark.text, mark.n) == 0)
+            s = (span){s.text + mark.n, s.n - mark.n};
+        if (between)
+            cdz_buf_add(&to->bytes, s.text, s.n);
+        else
+            put_replaced(&to->bytes, s, mark, space);
+        begins = between || (begins && to->bytes.len == begin);
+        cdz_strings_close(to);
+    }
+}
+
 /* --- the chain -------------------------------------------------------------------------------- */
 
 /* As for normalizers: a chain of replacements cannot grow without end. */
@@ -284,6 +304,7 @@ static bool run_step(const cdz_dec_step *step, const cdz_strings *from, size_t n
     case CDZ_DEC_BYTE_LEVEL: run_byte_level(from, to); return true;
     case CDZ_DEC_BYTE_FALLBACK: run_byte_fallback(from, to); return true;
     case CDZ_DEC_CTC: run_ctc(step, from, to); return true;
+    case CDZ_DEC_STRETCHES: run_stretches(step, from, to); return true;
     case CDZ_DEC_FUSE:
         cdz_strings_add(to, from->bytes.data ? from->bytes.data : "", from->bytes.len);
         return true;

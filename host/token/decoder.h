@@ -4,6 +4,7 @@
 #define CDZ_HOST_TOKEN_DECODER_H
 
 #include "token/cutter.h"
+#include "token/strmap.h"
 
 typedef enum cdz_dec_kind {
     CDZ_DEC_BYTE_LEVEL,
@@ -15,6 +16,7 @@ typedef enum cdz_dec_kind {
     CDZ_DEC_WORDPIECE,
     CDZ_DEC_BPE,
     CDZ_DEC_CTC,
+    CDZ_DEC_STRETCHES, /* as SentencePiece does, each stretch between some tokens alone: written by our own reader */
     CDZ_DEC_JOIN, /* no decoder: a space between tokens */
 } cdz_dec_kind;
 
@@ -27,6 +29,7 @@ typedef struct cdz_dec_step {
     size_t text_len, delimiter_len;
     size_t start, stop; /* STRIP: at most so many characters */
     bool cleanup;       /* WORDPIECE, CTC */
+    cdz_strmap between; /* STRETCHES: the tokens between them */
     bool keeps_first;   /* METASPACE: the first token keeps its spaces */
 } cdz_dec_step;
 

@@ -114,6 +114,29 @@ static cdz_status read_ctc(const cdz_json *part, cdz_tok_decoder *out, cdz_arena
     return add(out, step, err);
 }
 
+static cdz_status read_stretches(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
+                                 cdz_error *err)
+{
+    const cdz_json *list = cdz_json_get(part, "between");
+    cdz_dec_step step = {.kind = CDZ_DEC_STRETCHES};
+    bool again;
+    if (!cdz_json_is(list, CDZ_JSON_ARRAY))
+        return cdz_err(err, CDZ_E_INPUT, "line %u: decoder: SentencePiece needs a list \"between\"",
+                       part->line);
+    if (!cdz_strmap_init(&step.between, arena, list->len + 1))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < list->len; i++) {
+        const cdz_json *v = &list->items[i];
+        if (!cdz_json_is(v, CDZ_JSON_STRING))
+            return cdz_err(err, CDZ_E_INPUT, "line %u: decoder: \"between\" has %s, expected texts",
+                           v->line, cdz_json_type_name(v));
+        const char *text = cdz_arena_strndup(arena, v->string, v->len);
+        if (!text) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+        cdz_strmap_put(&step.between, text, v->len, 0, &again);
+    }
+    return add(out, step, err);
+}
+
 static cdz_status read_part(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                             cdz_regex **regexes, cdz_error *err);
 
@@ -146,6 +169,7 @@ static cdz_status read_part(const cdz_json *part, cdz_tok_decoder *out, cdz_aren
     if (cdz_json_eq(type, "WordPiece")) return read_wordpiece(part, out, arena, err);
     if (cdz_json_eq(type, "BPEDecoder")) return read_bpe(part, out, arena, err);
     if (cdz_json_eq(type, "CTC")) return read_ctc(part, out, arena, err);
+    if (cdz_json_eq(type, "SentencePiece")) return read_stretches(part, out, arena, err);
     if (cdz_json_eq(type, "Sequence")) return read_sequence(part, out, arena, regexes, err);
     if (!cdz_json_eq(type, "ByteFallback"))
         return cdz_err(

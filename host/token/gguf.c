@@ -52,7 +52,7 @@ static cdz_status no_memory(const writer *w)
         return cdz_err(w->err, CDZ_E_LIMIT,
                        "%s: its tokenizer takes more than the %zu bytes it may have as JSON",
                        w->g->path, w->out->limit);
-    return cdz_err(w->err, CDZ_E_NOMEM, "%s: out of memory", w->g->path);
+    return cdz_err_memory_in(w->err, w->g->path);
 }
 
 /* --- kinds --------------------------------------------------------------------------------- */

@@ -91,11 +91,9 @@ static cdz_status run_wordlevel(const cdz_tok_model *model, cdz_tok_model_work *
     return cdz_tok_model_put(work, id, 0, n) ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 
-cdz_status cdz_tok_model_run(const cdz_tok_model *model, const cdz_bpe *bpe,
-                             cdz_tok_model_work *work, const uint8_t *piece, size_t n,
-                             cdz_error *err)
+static cdz_status run_kind(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_tok_model_work *work,
+                           const uint8_t *piece, size_t n, cdz_error *err)
 {
-    work->n = 0;
     switch (model->kind) {
     case CDZ_MODEL_BPE: return cdz_char_bpe_run(model, bpe, work, piece, n, err);
     case CDZ_MODEL_UNIGRAM: return cdz_unigram_run(model, work, piece, n, err);
@@ -103,4 +101,26 @@ cdz_status cdz_tok_model_run(const cdz_tok_model *model, const cdz_bpe *bpe,
     case CDZ_MODEL_WORDLEVEL: break;
     }
     return run_wordlevel(model, work, piece, n, err);
+}
+
+/* Each is one unknown token, or gone where there is none. */
+static void hide_unknown(const cdz_tok_model *model, cdz_tok_model_work *work)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < work->n; i++) {
+        cdz_tok_found f = work->found[i];
+        if (f.id >= model->n_known) f.id = model->unk_id;
+        if (f.id >= 0 && f.id < model->n_known) work->found[n++] = f;
+    }
+    work->n = n;
+}
+
+cdz_status cdz_tok_model_run(const cdz_tok_model *model, const cdz_bpe *bpe,
+                             cdz_tok_model_work *work, const uint8_t *piece, size_t n,
+                             cdz_error *err)
+{
+    work->n = 0;
+    CDZ_TRY(run_kind(model, bpe, work, piece, n, err));
+    if (model->n_known < INT32_MAX) hide_unknown(model, work);
+    return CDZ_OK;
 }

@@ -31,6 +31,7 @@ typedef struct cdz_tok_model {
     cdz_model_kind kind;
     const cdz_strmap *words; /* the vocabulary; tokenizer lifetime */
     int32_t unk_id;          /* -1: none */
+    int32_t n_known;         /* ids from there on are unknown; INT32_MAX: all are known */
     bool byte_fallback;
     int32_t byte_id[256]; /* of <0x00> to <0xFF>, or -1; for byte_fallback */
 

@@ -78,7 +78,7 @@ static cdz_status read_unigram(cdz_tok_model *model, const cdz_json *part, const
     CDZ_TRY(cdz_json_flag(part, "model", "byte_fallback", false, &model->byte_fallback, err));
     CDZ_TRY(cdz_json_flag(part, "model", "float32", false, &model->float32, err));
     find_bytes(model);
-    for (uint32_t i = 0; i < vocab->n_model; i++)
+    for (uint32_t i = 0; i < vocab->n_scored; i++)
         if (isnan(lowest) || vocab->scores[i] < lowest) lowest = vocab->scores[i];
     model->scores = vocab->scores;
     model->unk_score = (isnan(lowest) ? 0 : lowest) - 10; /* the reference's kUnkPenalty */
@@ -114,6 +114,7 @@ cdz_status cdz_tok_model_read(cdz_tok_model *model, const cdz_json *part, const 
 {
     model->words = &vocab->model;
     model->unk_id = -1;
+    model->n_known = cdz_json_get(part, "n_known") ? (int32_t)vocab->n_ids : INT32_MAX;
     switch (model->kind) {
     case CDZ_MODEL_BPE: return read_bpe(model, part, arena, err);
     case CDZ_MODEL_UNIGRAM: return read_unigram(model, part, vocab, arena, err);

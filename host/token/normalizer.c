@@ -176,10 +176,35 @@ static bool put_grapheme(const cdz_norm_step *step, pending *p, const uint8_t *a
     return true;
 }
 
+/* An entry that ends inside a character is none. */
+static const char *longest_at(const cdz_norm_step *step, const cdz_atext *from, size_t i,
+                              size_t *size)
+{
+    size_t len = 0;
+    const char *text = cdz_charsmap_find_longest(&step->map, from->bytes + i, from->len - i, &len);
+    const size_t end = i + len;
+    if (!text || (end < from->len && (from->bytes[end] & 0xC0) == 0x80)) return NULL;
+    *size = len;
+    return text;
+}
+
+/* The longest entry at each place, whatever belongs together as a character. */
+static bool run_longest(const cdz_norm_step *step, pending *p, const cdz_atext *from)
+{
+    for (size_t i = 0, size; i < from->len; i += size) {
+        const uint32_t code = cdz_uc_code(from->bytes + i, &size);
+        const char *text = longest_at(step, from, i, &size);
+        if (text ? !put_replaced(p, from->bytes + i, size, text) : !put_pending(p, code, 0))
+            return false;
+    }
+    return flush_pending(p);
+}
+
 static bool run_charsmap(const cdz_norm_step *step, cdz_rewrite *r)
 {
     const cdz_atext *from = r->from;
     pending p = {.r = r};
+    if (step->longest) return run_longest(step, &p, from);
     utf8proc_int32_t state = 0, last = 0;
     size_t begin = 0, size;
     for (size_t i = 0; i < from->len; i += size) {

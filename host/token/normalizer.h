@@ -30,6 +30,7 @@ typedef struct cdz_norm_step {
     const char *content; /* tokenizer lifetime */
     uint32_t content_len;
     cdz_charsmap map;
+    bool longest; /* CHARSMAP: what SentencePiece itself does, which only our own reader says */
 } cdz_norm_step;
 
 #define CDZ_NORM_MAX_STEPS 64

@@ -91,6 +91,7 @@ static cdz_status read_charsmap(const cdz_json *part, cdz_normalizer *out, cdz_a
         return cdz_err(err, CDZ_E_INPUT,
                        "line %u: normalizer: \"precompiled_charsmap\" is %s, expected a string",
                        part->line, cdz_json_type_name(map));
+    CDZ_TRY(cdz_json_flag(part, "normalizer", "longest", false, &step.longest, err));
     CDZ_TRY(cdz_charsmap_read(map, &step.map, arena, err));
     return add(out, step, err);
 }

@@ -31,17 +31,12 @@ typedef struct pairing {
     cdz_error *err;
 } pairing;
 
-static cdz_status no_memory(const pairing *p)
-{
-    return cdz_err(p->err, CDZ_E_NOMEM, "out of memory for the pair of texts");
-}
-
 /* --- windows ------------------------------------------------------------------------------- */
 
 static cdz_status one_window(pairing *p, text *t)
 {
     t->windows = cdz_arena_array(&p->scratch, 1, sizeof *t->windows);
-    if (!t->windows) return no_memory(p);
+    if (!t->windows) return cdz_err_memory(p->err, "the pair of texts");
     t->windows[0] = (window){0, t->ids.n};
     t->n_windows = 1;
     return CDZ_OK;
@@ -51,7 +46,7 @@ static cdz_status one_window(pairing *p, text *t)
 static cdz_status keep_nothing(pairing *p, text *t)
 {
     t->windows = cdz_arena_array(&p->scratch, 2, sizeof *t->windows);
-    if (!t->windows) return no_memory(p);
+    if (!t->windows) return cdz_err_memory(p->err, "the pair of texts");
     t->windows[1] = (window){0, t->ids.n};
     t->n_windows = 2;
     return CDZ_OK;
@@ -70,7 +65,7 @@ static cdz_status truncate_text(pairing *p, text *t, size_t most)
                        stride, most);
     const size_t step = most - stride, count = (n - most + step - 1) / step + 1;
     t->windows = cdz_arena_array(&p->scratch, count, sizeof *t->windows);
-    if (!t->windows) return no_memory(p);
+    if (!t->windows) return cdz_err_memory(p->err, "the pair of texts");
     for (size_t i = 0; i < count; i++) {
         const size_t at = i * step, end = at + most < n ? at + most : n;
         t->windows[i] = p->options->truncate_left ? (window){n - end, n - at} : (window){at, end};
@@ -161,7 +156,7 @@ static cdz_status combine(pairing *p, combinations *c)
         return cdz_err(p->err, CDZ_E_LIMIT, "truncation: the texts are cut into too many pieces");
     c->at = cdz_arena_array(&p->scratch, n * width, sizeof *c->at);
     uint32_t *next = cdz_arena_array(&p->scratch, n * width, sizeof *next);
-    if (!c->at || !next) return no_memory(p);
+    if (!c->at || !next) return cdz_err_memory(p->err, "the pair of texts");
     c->n = 1;
     for (uint32_t part = 0; part < p->n_parts; part++) {
         const text *t = text_of(p, part);
@@ -237,7 +232,7 @@ static cdz_status fill(pairing *p, const combinations *c)
         .id = o->pad_id, .type = o->pad_type, .text = -1, .special = true, .pad = true};
     size_t total = 0;
     out->all = cdz_arena_array(&out->arena, c->n, sizeof *out->all);
-    if (!out->all) return no_memory(p);
+    if (!out->all) return cdz_err_memory(p->err, "the pair of texts");
     for (size_t i = 0; i < c->n; i++) {
         const uint32_t *windows = c->at + i * width;
         const size_t n = length_of(p, windows), missing = n < least ? least - n : 0;
@@ -246,7 +241,7 @@ static cdz_status fill(pairing *p, const combinations *c)
             return cdz_err(p->err, CDZ_E_LIMIT, "the encodings have more than %d ids together",
                            MOST_TOKENS);
         cdz_pair_token *at = cdz_arena_array(&out->arena, n + missing, sizeof *at);
-        if (!at) return no_memory(p);
+        if (!at) return cdz_err_memory(p->err, "the pair of texts");
         fill_in(p, windows, at + (o->pad_left ? missing : 0));
         for (size_t k = 0; k < missing; k++) at[o->pad_left ? k : n + k] = padding;
         out->all[out->n++] = (cdz_pair_ids){at, n + missing};

@@ -3,11 +3,15 @@
 #include "token/tokenizer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
+#include "token/byte_pairs.h"
 #include "token/gguf.h"
 #include "token/parts.h"
 #include "token/sentencepiece.h"
+#include "token/settings.h"
+#include "token/tekken.h"
 
 #define MAX_FILE_BYTES ((size_t)256 << 20)
 
@@ -48,7 +52,8 @@ static bool is_over_bytes(cdz_tokenizer *tok, const cdz_json *model)
 {
     const cdz_normalizer *norm = &tok->normalizer;
     const cdz_json *fallback = cdz_json_get(model, "byte_fallback");
-    if (tok->model.kind != CDZ_MODEL_BPE || !cdz_pretok_from(&tok->cutter, &tok->pretok))
+    if (tok->model.kind != CDZ_MODEL_BPE || cdz_json_get(model, "n_known") ||
+        !cdz_pretok_from(&tok->cutter, &tok->pretok))
         return false;
     for (uint32_t i = 0; i < norm->n; i++)
         if (norm->steps[i].kind != CDZ_NORM_FORM || norm->steps[i].form != CDZ_NFC) return false;
@@ -65,6 +70,7 @@ static cdz_status read_model(cdz_tokenizer *tok, const cdz_json *model, cdz_erro
         CDZ_TRY(cdz_vocab_read_scored(&tok->vocab, vocab, &tok->arena, err));
     else
         CDZ_TRY(cdz_vocab_read_model(&tok->vocab, vocab, &tok->arena, err));
+    CDZ_TRY(cdz_vocab_read_known(&tok->vocab, model, err));
     tok->over_bytes = is_over_bytes(tok, model);
     if (tok->model.kind == CDZ_MODEL_BPE)
         CDZ_TRY(cdz_bpe_read(&tok->bpe, model, tok->over_bytes, &tok->vocab, &tok->arena, err));
@@ -124,7 +130,7 @@ static cdz_status parse_within(size_t allowed, const char *json, size_t len, con
 {
     *out = NULL;
     cdz_tokenizer *tok = calloc(1, sizeof *tok);
-    if (!tok) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    if (!tok) return cdz_err_memory_in(err, name);
     cdz_status st = read_tokenizer(tok, json, len, allowed, name, err);
     if (st == CDZ_OK) st = cdz_tokenizer_read_config(tok, config, config_len, name, err);
     if (st != CDZ_OK) {
@@ -155,7 +161,7 @@ static cdz_status read_file(const char *folder, const char *file, bool optional,
 {
     char *path = join_path(folder, file);
     cdz_error own = {0};
-    if (!path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    if (!path) return cdz_err_memory_in(err, folder);
     cdz_status st = cdz_file_read(path, MAX_FILE_BYTES, text, len, &own);
     free(path);
     if (st == CDZ_OK) return CDZ_OK;
@@ -184,7 +190,7 @@ static cdz_status open_gguf(const char *path, cdz_tokenizer **out, cdz_error *er
     const size_t allowed = cdz_json_allowance(size < SIZE_MAX / 8 ? (size_t)size : SIZE_MAX / 8,
                                               json.cap + config.cap);
     cdz_buf_printf(&name, "%s, its tokenizer as JSON", path);
-    if (st == CDZ_OK && name.failed) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (st == CDZ_OK && name.failed) st = cdz_err_memory_in(err, path);
     if (st == CDZ_OK)
         st = parse_within(allowed, json.data, json.len, config.data, config.len, name.data, out,
                           err);
@@ -194,104 +200,217 @@ static cdz_status open_gguf(const char *path, cdz_tokenizer **out, cdz_error *er
     return st;
 }
 
+/* A file of a folder; text NULL: it is not there. */
+typedef struct text_file {
+    char *text;
+    size_t len;
+} text_file;
+
 /* What a folder holds; all of it is freed together. */
 typedef struct files {
-    char *json, *config, *jinja, *name, *model, *vocab;
-    size_t json_len, config_len, jinja_len, model_len, vocab_len;
+    const char *folder;
+    char *name; /* of the file that has the tokens */
+    text_file json, config, jinja, model, vocab, merges, tekken, special_map, added, model_config;
+    bool is_source; /* model is source.spm, which vocab.json numbers */
 } files;
 
 static void free_files(files *f)
 {
-    free(f->json);
-    free(f->config);
-    free(f->jinja);
+    text_file *all[] = {&f->json,   &f->config, &f->jinja,       &f->model, &f->vocab,
+                        &f->merges, &f->tekken, &f->special_map, &f->added, &f->model_config};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]->text);
     free(f->name);
-    free(f->model);
-    free(f->vocab);
 }
 
-/* A SentencePiece model, where there is no tokenizer.json; source.spm is numbered by vocab.json. */
-static cdz_status find_model(const char *folder, files *f, cdz_error *err)
+static cdz_status look_for(const files *f, const char *name, text_file *out, cdz_error *err)
+{
+    return read_file(f->folder, name, true, &out->text, &out->len, err);
+}
+
+/* vocab.json and merges.txt. */
+static cdz_status find_pairs(files *f, cdz_error *err)
+{
+    CDZ_TRY(look_for(f, "merges.txt", &f->merges, err));
+    if (!f->merges.text)
+        return cdz_err(err, CDZ_E_NOT_FOUND,
+                       "%s: neither tokenizer.json nor tekken.json, tokenizer.model or vocab.json "
+                       "with merges.txt is there",
+                       f->folder);
+    f->name = join_path(f->folder, "vocab.json");
+    return read_file(f->folder, "vocab.json", false, &f->vocab.text, &f->vocab.len, err);
+}
+
+/* Where there is no tokenizer.json: a SentencePiece model, which vocab.json may number, or vocab.json with merges.txt. */
+static cdz_status find_model(files *f, cdz_error *err)
 {
     static const char *const names[] = {"tokenizer.model", "spiece.model",
                                         "sentencepiece.bpe.model", "spm.model", "source.spm"};
     const char *found = names[0];
-    for (size_t i = 0; !f->model && i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; !f->model.text && i < sizeof names / sizeof *names; i++) {
         found = names[i];
-        CDZ_TRY(read_file(folder, found, true, &f->model, &f->model_len, err));
+        CDZ_TRY(look_for(f, found, &f->model, err));
     }
-    if (!f->model)
-        return cdz_err(err, CDZ_E_NOT_FOUND,
-                       "%s: neither tokenizer.json nor tokenizer.model is there", folder);
-    if (strcmp(found, "source.spm") == 0)
-        CDZ_TRY(read_file(folder, "vocab.json", false, &f->vocab, &f->vocab_len, err));
-    f->name = join_path(folder, found);
-    return f->name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    if (!f->model.text) return find_pairs(f, err);
+    f->is_source = strcmp(found, "source.spm") == 0;
+    f->name = join_path(f->folder, found);
+    return read_file(f->folder, "vocab.json", !f->is_source, &f->vocab.text, &f->vocab.len, err);
 }
 
-static cdz_status read_files(const char *folder, files *f, cdz_error *err)
+/* The files that settings.c makes one of. */
+static cdz_status find_settings(files *f, cdz_error *err)
 {
-    CDZ_TRY(read_file(folder, "tokenizer.json", true, &f->json, &f->json_len, err));
-    if (!f->json) CDZ_TRY(find_model(folder, f, err));
-    CDZ_TRY(read_file(folder, "tokenizer_config.json", true, &f->config, &f->config_len, err));
-    CDZ_TRY(read_file(folder, "chat_template.jinja", true, &f->jinja, &f->jinja_len, err));
-    if (!f->name) f->name = join_path(folder, "tokenizer.json");
-    return f->name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    CDZ_TRY(look_for(f, "special_tokens_map.json", &f->special_map, err));
+    CDZ_TRY(look_for(f, "added_tokens.json", &f->added, err));
+    return look_for(f, "config.json", &f->model_config, err);
 }
 
-static cdz_status model_json(const files *f, cdz_buf *out, cdz_error *err)
+static cdz_status read_files(files *f, cdz_error *err)
 {
-    const size_t read = f->config_len + f->vocab_len;
-    cdz_arena arena = {.limit = cdz_json_allowance(read, read)};
-    cdz_json config, vocab;
-    cdz_status st = CDZ_OK;
-    if (f->vocab)
-        st = cdz_json_parse(f->vocab, f->vocab_len, "vocab.json", NULL, &arena, &vocab, err);
-    if (st == CDZ_OK && f->config)
-        st = cdz_json_parse(f->config, f->config_len, "tokenizer_config.json", NULL, &arena,
-                            &config, err);
-    if (st == CDZ_OK)
-        st = cdz_tokenizer_json_of_sentencepiece(f->model, f->model_len, f->config ? &config : NULL,
-                                                 f->vocab ? &vocab : NULL, f->name, out, err);
+    CDZ_TRY(look_for(f, "tokenizer.json", &f->json, err));
+    if (!f->json.text) CDZ_TRY(look_for(f, "tekken.json", &f->tekken, err));
+    if (!f->json.text && !f->tekken.text) {
+        CDZ_TRY(find_model(f, err));
+        CDZ_TRY(find_settings(f, err));
+    }
+    CDZ_TRY(look_for(f, "tokenizer_config.json", &f->config, err));
+    CDZ_TRY(look_for(f, "chat_template.jinja", &f->jinja, err));
+    if (!f->name) f->name = join_path(f->folder, f->tekken.text ? "tekken.json" : "tokenizer.json");
+    return f->name ? CDZ_OK : cdz_err_memory_in(err, f->folder);
+}
+
+/* A file as a document in the arena; *out NULL: it is not there. */
+static cdz_status parse_file(const text_file *file, const char *name, cdz_arena *arena,
+                             cdz_json *root, const cdz_json **out, cdz_error *err)
+{
+    *out = NULL;
+    if (!file->text) return CDZ_OK;
+    *out = root;
+    return cdz_json_parse(file->text, file->len, name, NULL, arena, root, err);
+}
+
+/* config.json is only asked for names: what json.h refuses in it, a reader of its own may take. */
+static const cdz_json *parse_model_config(const text_file *file, cdz_arena *arena, cdz_json *root)
+{
+    static const cdz_json_limits limits = {.infinity = true};
+    if (!file->text ||
+        cdz_json_parse(file->text, file->len, "config.json", &limits, arena, root, NULL) != CDZ_OK)
+        return NULL;
+    return root;
+}
+
+/* Documents that the text of a tokenizer.json is made of. */
+typedef struct documents {
+    cdz_arena arena;
+    cdz_json config, special_map, added, model_config, vocab_root, settings;
+    const cdz_json *vocab; /* or NULL */
+} documents;
+
+static cdz_status read_documents(const files *f, documents *d, cdz_error *err)
+{
+    const size_t read =
+        f->config.len + f->special_map.len + f->added.len + f->model_config.len + f->vocab.len;
+    cdz_tokenizer_sources from;
+    cdz_arena *arena = &d->arena;
+    arena->limit = cdz_json_allowance(read, read);
+    CDZ_TRY(parse_file(&f->vocab, "vocab.json", arena, &d->vocab_root, &d->vocab, err));
+    CDZ_TRY(parse_file(&f->config, "tokenizer_config.json", arena, &d->config, &from.config, err));
+    CDZ_TRY(parse_file(&f->special_map, "special_tokens_map.json", arena, &d->special_map,
+                       &from.special_map, err));
+    CDZ_TRY(parse_file(&f->added, "added_tokens.json", arena, &d->added, &from.added, err));
+    from.model = parse_model_config(&f->model_config, arena, &d->model_config);
+    return cdz_tokenizer_settings(&from, arena, &d->settings, err);
+}
+
+static cdz_status sentencepiece_json(const files *f, const documents *d, cdz_buf *out,
+                                     cdz_error *err)
+{
+    const bool numbered =
+        f->is_source ||
+        cdz_json_eq(cdz_tokenizer_setting(&d->settings, "tokenizer_class"), "M2M100Tokenizer");
+    return cdz_tokenizer_json_of_sentencepiece(f->model.text, f->model.len, &d->settings,
+                                               numbered ? d->vocab : NULL, f->name, out, err);
+}
+
+static cdz_status pairs_json(const files *f, const documents *d, cdz_buf *out, cdz_buf *config,
+                             cdz_error *err)
+{
+    const cdz_byte_pairs from = {.vocab = d->vocab,
+                                 .merges = f->merges.text,
+                                 .merges_len = f->merges.len,
+                                 .settings = &d->settings,
+                                 .folder = f->folder};
+    out->limit = cdz_json_allowance(f->vocab.len + f->merges.len, 0) / 2;
+    return cdz_tokenizer_json_of_byte_pairs(&from, out, config, err);
+}
+
+/* A tokenizer.json of what stands for one. */
+static cdz_status tekken_json(const files *f, cdz_buf *out, cdz_buf *config, cdz_error *err)
+{
+    cdz_arena arena = {.limit = cdz_json_allowance(f->tekken.len, f->tekken.len)};
+    cdz_json root;
+    out->limit = cdz_json_allowance(f->tekken.len, 0) / 2;
+    cdz_status st = cdz_json_parse(f->tekken.text, f->tekken.len, f->name, NULL, &arena, &root, err);
+    if (st == CDZ_OK) st = cdz_tokenizer_json_of_tekken(&root, f->name, out, err);
     cdz_arena_free(&arena);
+    if (st == CDZ_OK && !f->config.text) cdz_buf_puts(config, cdz_tekken_config);
+    return st;
+}
+
+/* The text of a tokenizer.json; config stays empty where tokenizer_config.json is all. */
+static cdz_status model_json(const files *f, cdz_buf *out, cdz_buf *config, cdz_error *err)
+{
+    documents d = {0};
+    if (f->tekken.text) return tekken_json(f, out, config, err);
+    cdz_status st = read_documents(f, &d, err);
+    if (st == CDZ_OK)
+        st = f->model.text ? sentencepiece_json(f, &d, out, err)
+                           : pairs_json(f, &d, out, config, err);
+    if (st == CDZ_OK && f->model.text) cdz_json_write(config, &d.settings);
+    cdz_arena_free(&d.arena);
     return st;
 }
 
 static cdz_status parse_model(const files *f, cdz_tokenizer **out, cdz_error *err)
 {
-    cdz_buf json = {0};
-    cdz_status st = model_json(f, &json, err);
+    const size_t read = f->model.len + f->vocab.len + f->merges.len + f->tekken.len + f->config.len;
+    cdz_buf json = {0}, config = {0};
+    cdz_status st = model_json(f, &json, &config, err);
+    if (st == CDZ_OK && config.failed) st = cdz_err_memory_in(err, f->folder);
     if (st == CDZ_OK)
-        st = parse_within(cdz_json_allowance(f->model_len + f->vocab_len, json.cap), json.data,
-                          json.len, f->config, f->config_len, f->name, out, err);
+        st = parse_within(cdz_json_allowance(read, json.cap + config.cap), json.data, json.len,
+                          config.data ? config.data : f->config.text,
+                          config.data ? config.len : f->config.len, f->name, out, err);
     cdz_buf_free(&json);
+    cdz_buf_free(&config);
     return st;
 }
 
 cdz_status cdz_tokenizer_read_json(const char *folder, cdz_buf *out, cdz_error *err)
 {
-    files f = {0};
-    cdz_status st = read_files(folder, &f, err);
-    if (st == CDZ_OK && f.json)
-        cdz_buf_add(out, f.json, f.json_len);
+    files f = {.folder = folder};
+    cdz_buf config = {0};
+    cdz_status st = read_files(&f, err);
+    if (st == CDZ_OK && f.json.text)
+        cdz_buf_add(out, f.json.text, f.json.len);
     else if (st == CDZ_OK)
-        st = model_json(&f, out, err);
+        st = model_json(&f, out, &config, err);
+    cdz_buf_free(&config);
     free_files(&f);
-    if (st == CDZ_OK && out->failed) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    if (st == CDZ_OK && out->failed) return cdz_err_memory_in(err, folder);
     return st;
 }
 
 cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err)
 {
-    files f = {0};
+    files f = {.folder = folder};
     *out = NULL;
     if (cdz_gguf_is(folder)) return open_gguf(folder, out, err);
-    cdz_status st = read_files(folder, &f, err);
+    cdz_status st = read_files(&f, err);
     if (st == CDZ_OK)
-        st = f.json
-                 ? cdz_tokenizer_parse(f.json, f.json_len, f.config, f.config_len, f.name, out, err)
-                 : parse_model(&f, out, err);
-    if (st == CDZ_OK) st = take_template(*out, f.jinja, f.jinja_len, err);
+        st = f.json.text ? cdz_tokenizer_parse(f.json.text, f.json.len, f.config.text, f.config.len,
+                                               f.name, out, err)
+                         : parse_model(&f, out, err);
+    if (st == CDZ_OK) st = take_template(*out, f.jinja.text, f.jinja.len, err);
     if (st != CDZ_OK) {
         cdz_tokenizer_free(*out);
         *out = NULL;

@@ -25,9 +25,10 @@ typedef struct cdz_tokenizer_scratch cdz_tokenizer_scratch;
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Reads folder/tokenizer.json, or else a SentencePiece model there (tokenizer.model, spiece.model, sentencepiece.bpe.model,
- * spm.model), and where they exist folder/tokenizer_config.json and folder/chat_template.jinja. A GGUF file has all of it
- * inside. CDZ_E_NOT_FOUND: there is no tokenizer. */
+/* Reads folder/tokenizer.json, or else tekken.json, a SentencePiece model (tokenizer.model, spiece.model,
+ * sentencepiece.bpe.model, spm.model, source.spm), or vocab.json with merges.txt; and where they exist
+ * folder/tokenizer_config.json and folder/chat_template.jinja. A GGUF file has all of it inside. CDZ_E_NOT_FOUND: there is no
+ * tokenizer. */
 cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err);
 
 /* The text of a folder's tokenizer.json, or of what would be one. */

@@ -89,7 +89,7 @@ cdz_status cdz_tokenizer_read_config(cdz_tokenizer *tok, const char *json, size_
     cdz_json root;
     const char *own_name = config_name(&arena, name);
     cdz_status st = own_name ? cdz_json_parse(json, len, own_name, NULL, &arena, &root, err)
-                             : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+                             : cdz_err_memory_in(err, name);
     if (st == CDZ_OK) {
         st = read_keys(tok, &root, err);
         if (st != CDZ_OK) cdz_err_prefix(err, "%s", own_name);

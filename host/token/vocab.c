@@ -126,7 +126,21 @@ cdz_status cdz_vocab_read_scored(cdz_vocab *vocab, const cdz_json *list, cdz_are
         cdz_strmap_put(&vocab->model, text, len, (int32_t)i, &found)->id = (int32_t)i;
     }
     vocab->scores = scores;
+    vocab->n_scored = list->len;
     vocab->n_ids = vocab->n_model = list->len;
+    return CDZ_OK;
+}
+
+cdz_status cdz_vocab_read_known(cdz_vocab *vocab, const cdz_json *model, cdz_error *err)
+{
+    const cdz_json *v = cdz_json_get(model, "n_known");
+    if (!v) return CDZ_OK;
+    if (!cdz_json_is(v, CDZ_JSON_INT) || v->integer < 1 || v->integer > vocab->n_ids)
+        return cdz_err(err, CDZ_E_INPUT,
+                       "line %u: model: \"n_known\" must be from 1 to the %u ids of the vocabulary",
+                       v->line, vocab->n_ids);
+    vocab->n_ids = (uint32_t)v->integer;
+    if (vocab->n_model > vocab->n_ids) vocab->n_model = vocab->n_ids;
     return CDZ_OK;
 }
 
@@ -205,6 +219,7 @@ static cdz_status index_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *er
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u token ids", vocab->n_ids);
     for (uint32_t i = 0; i < vocab->n_model; i++) {
         const cdz_strmap_entry *e = vocab->spelt ? &vocab->spelt[i] : &vocab->model.entries[i];
+        if ((uint32_t)e->id >= vocab->n_ids) continue; /* behind n_known */
         cdz_token *token = &vocab->tokens[e->id];
         if (token->text)
             return cdz_err(err, CDZ_E_INPUT,
@@ -326,7 +341,8 @@ void cdz_vocab_free(cdz_vocab *vocab)
 int32_t cdz_vocab_id(const cdz_vocab *vocab, const char *text, size_t len)
 {
     const int32_t added = cdz_strmap_get(&vocab->added_ids, text, len);
-    return added >= 0 ? added : cdz_strmap_get(&vocab->model, text, len);
+    const int32_t id = added >= 0 ? added : cdz_strmap_get(&vocab->model, text, len);
+    return id < 0 || (uint32_t)id >= vocab->n_ids ? -1 : id;
 }
 
 const cdz_token *cdz_vocab_token(const cdz_vocab *vocab, int32_t id)

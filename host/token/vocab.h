@@ -19,8 +19,9 @@ typedef struct cdz_token {
 typedef struct cdz_vocab {
     cdz_token *tokens; /* by id */
     uint32_t n_ids;
-    uint32_t n_model;        /* tokens of the model, spelt alike or not */
-    const double *scores;    /* by id, of a vocabulary that is a list of tokens and scores */
+    uint32_t n_model;     /* tokens of the model, spelt alike or not */
+    const double *scores; /* by id, of a vocabulary that is a list of tokens and scores */
+    uint32_t n_scored;
     cdz_strmap_entry *spelt; /* by id, of such a vocabulary; NULL: all are in `model` */
     cdz_strmap model;        /* the model's tokens by text */
     cdz_strmap added_ids;    /* added tokens by text */
@@ -42,6 +43,9 @@ cdz_status cdz_vocab_read_model(cdz_vocab *vocab, const cdz_json *tokens, cdz_ar
 cdz_status cdz_vocab_read_scored(cdz_vocab *vocab, const cdz_json *list, cdz_arena *arena,
                                  cdz_error *err);
 
+/* n_known of the model part, which only our own SentencePiece reader writes: ids from there on are found in a text, and are
+ * unknown; no look-up has them. */
+cdz_status cdz_vocab_read_known(cdz_vocab *vocab, const cdz_json *model, cdz_error *err);
 /* Reads the list of added tokens and gives them ids as the reference does: the id of the same
  * text in the vocabulary, else the next free one; the ids written in the file do not count.
  * Fills vocab->tokens. */

@@ -172,6 +172,7 @@ static facts facts_of(const cdz_descriptor *d, const cdz_offers *offers)
         f.has |= d->drafter.create ? CDZ_HAS_CREATE : 0;
         f.has |= d->drafter.judged ? CDZ_HAS_JUDGED : 0;
     }
+    f.has |= offers->ended ? CDZ_HAS_ENDED : 0;
     if (f.state_size && offers->state) f.has |= CDZ_HAS_STATE_API;
     return f;
 }

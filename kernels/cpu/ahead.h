@@ -4,8 +4,7 @@
 #ifndef CDZ_CPU_AHEAD_H
 #define CDZ_CPU_AHEAD_H
 
-#include <immintrin.h>
-
+#include "cpu/intrinsics.h"
 #include "kernels.h"
 
 enum { CDZ_AHEAD_BYTES = 2048, CDZ_AHEAD_IN_PANEL = 384, CDZ_LINE_BYTES = 64 };

@@ -1,12 +1,13 @@
-/* avx2.h - what the AVX2 kernels share: loads that widen, the multiply-add, the fold tree.
+/* avx2.h - what the AVX2 kernels share: loads that widen, the multiply-add, the fold tree. On arm64 they are the NEON set
+ * (avx2_on_neon.h), but for products of bf16 pairs (neon_pairs.c).
  *
  * A group is 16 columns, held as two registers: lanes 0-7 and 8-15. */
 #ifndef CDZ_AVX2_H
 #define CDZ_AVX2_H
 
-#include <immintrin.h>
 #include <string.h>
 
+#include "cpu/intrinsics.h"
 #include "kernel_set.h"
 
 #define CDZ_INLINE static inline __attribute__((always_inline))
@@ -22,7 +23,11 @@
  * factor, and then copies and spills in tiles of twelve accumulators: 30 instead of 43 GMAC/s. */
 CDZ_INLINE void fma8(__m256 *acc, __m256 a, __m256 b)
 {
+#if defined(CDZ_HAVE_X86)
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
+#else
+    *acc = _mm256_fmadd_ps(a, b, *acc);
+#endif
 }
 
 /* acc += a * b, lane by lane; or of lanes of two bf16 numbers the product of the second ones, then that of the first. */
@@ -40,6 +45,7 @@ CDZ_INLINE void multiply_add8(bool bf16_pairs, __m256 *acc, __m256 a, __m256 b)
          _mm256_castsi256_ps(_mm256_slli_epi32(bi, 16)));
 }
 
+#if defined(CDZ_HAVE_X86)
 /* Numbers below the smallest normal one count as zero, as products of bf16 pairs want it; returns what _mm_setcsr takes
  * to end that. What computes in between is a function that is not inlined. */
 CDZ_INLINE unsigned small_to_zero(void)
@@ -48,6 +54,7 @@ CDZ_INLINE unsigned small_to_zero(void)
     _mm_setcsr(before | 0x8040);
     return before;
 }
+#endif
 
 CDZ_INLINE size_t element_bytes(cdz_dtype dtype)
 {
@@ -103,5 +110,9 @@ void cdz_avx2_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, 
 void cdz_avx2_lane_tile(const cdz_lane_tile *tile);
 cdz_dot_fn cdz_avx2_dot_pairs;
 void cdz_avx2_lane_tile_pairs(const cdz_lane_tile *tile);
+
+/* arm64's own. */
+CDZ_INT8_DECLARE(cdz_neon_dotprod)
+cdz_dot_fn cdz_neon_dot_pairs;
 
 #endif

@@ -145,13 +145,14 @@ CDZ_INLINE void tile_at(size_t r, int mr, int nr, const weights *w, size_t k, co
     }
 }
 
-/* All m activation rows by one set of nr weight rows. */
+/* All m activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
     size_t r = 0;
-    for (; nr <= 2 && r + 3 <= m; r += 3) tile_at(r, 3, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; nr <= 3 && r + 2 <= m; r += 2) tile_at(r, 2, nr, w, k, x, ldx, m, y, ldy, y_step);
+    for (; nr == 2 && r + 3 <= m; r += 3) tile_at(r, 3, nr, w, k, x, ldx, m, y, ldy, y_step);
+    for (; (nr == 2 || nr == 3) && r + 2 <= m; r += 2)
+        tile_at(r, 2, nr, w, k, x, ldx, m, y, ldy, y_step);
     for (; r < m; r++) tile_at(r, 1, nr, w, k, x, ldx, m, y, ldy, y_step);
 }
 
@@ -220,6 +221,7 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
     }
 CDZ_BLOCK_TYPES(BLOCKS, cdz_avx2)
 
+#if defined(CDZ_HAVE_X86)
 static __attribute__((noinline)) void dot_pairs(float *y, size_t ldy, const void *w, size_t n,
                                                 size_t k, const float *x, size_t ldx, size_t m)
 {
@@ -233,3 +235,4 @@ void cdz_avx2_dot_pairs(float *y, size_t ldy, const void *w, size_t n, size_t k,
     dot_pairs(y, ldy, w, n, k, x, ldx, m);
     _mm_setcsr(before);
 }
+#endif

@@ -176,6 +176,7 @@ void cdz_avx2_lane_tile(const cdz_lane_tile *tile)
     lane_tile(false, tile);
 }
 
+#if defined(CDZ_HAVE_X86)
 static __attribute__((noinline)) void lane_tile_pairs(const cdz_lane_tile *tile)
 {
     lane_tile(true, tile);
@@ -187,3 +188,4 @@ void cdz_avx2_lane_tile_pairs(const cdz_lane_tile *tile)
     lane_tile_pairs(tile);
     _mm_setcsr(before);
 }
+#endif

@@ -90,14 +90,14 @@ CDZ_INLINE void tile_at(size_t r, int mr, int nr, const weights *w, size_t k, co
     }
 }
 
-/* All m activation rows by one set of nr weight rows. */
+/* All m activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
     size_t r = 0;
-    for (; nr <= 4 && r + 4 <= m; r += 4) tile_at(r, 4, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; nr <= 4 && r + 3 <= m; r += 3) tile_at(r, 3, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; nr <= 4 && r + 2 <= m; r += 2) tile_at(r, 2, nr, w, k, x, ldx, m, y, ldy, y_step);
+    for (; nr == 4 && r + 4 <= m; r += 4) tile_at(r, 4, nr, w, k, x, ldx, m, y, ldy, y_step);
+    for (; nr == 4 && r + 3 <= m; r += 3) tile_at(r, 3, nr, w, k, x, ldx, m, y, ldy, y_step);
+    for (; nr == 4 && r + 2 <= m; r += 2) tile_at(r, 2, nr, w, k, x, ldx, m, y, ldy, y_step);
     for (; r < m; r++) tile_at(r, 1, nr, w, k, x, ldx, m, y, ldy, y_step);
 }
 

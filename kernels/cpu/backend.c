@@ -24,6 +24,9 @@ static const struct variant {
     {"avx512", &cdz_avx512_vnni_set, cdz_machine_has_vnni},
     {"avx512", &cdz_avx512_set, cdz_machine_has_avx512},
     {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
+#elif defined(__aarch64__)
+    {"neon", &cdz_neon_dotprod_set, cdz_machine_has_dotprod},
+    {"neon", &cdz_neon_set, anywhere},
 #endif
     {"scalar", &cdz_scalar_set, anywhere},
 };
@@ -36,6 +39,8 @@ const char *const *cdz_cpu_variants(void)
 #if defined(CDZ_HAVE_X86)
         "avx512",
         "avx2",
+#elif defined(__aarch64__)
+        "neon",
 #endif
         "scalar",
         NULL

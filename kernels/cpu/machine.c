@@ -1,4 +1,4 @@
-/* machine.c - cpuid, the affinity mask and the topology files of Linux. */
+/* machine.c - cpuid or the auxiliary vector, the affinity mask and the topology files of Linux. */
 #include "cpu/machine.h"
 
 #include <fenv.h>
@@ -10,7 +10,12 @@
 #if defined(CDZ_HAVE_X86)
 #include <cpuid.h>
 #include <xmmintrin.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
+#if defined(CDZ_HAVE_X86)
 typedef struct cpu_features {
     unsigned ecx1, ebx7, ecx7; /* leaf 1 and leaf 7 */
     uint64_t saved;            /* XCR0: register states the system saves */
@@ -68,20 +73,12 @@ void cdz_machine_set_rounding(void)
         0x1f80); /* nearest, exceptions masked, no flush to zero, subnormals read as they are */
 }
 #else
-bool cdz_machine_has_avx2(void)
+#if defined(__aarch64__)
+bool cdz_machine_has_dotprod(void)
 {
-    return false;
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 }
-
-bool cdz_machine_has_avx512(void)
-{
-    return false;
-}
-
-bool cdz_machine_has_vnni(void)
-{
-    return false;
-}
+#endif
 
 void cdz_machine_set_rounding(void)
 {

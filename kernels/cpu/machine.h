@@ -6,11 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* They ask the processor, and whether the operating system saves the registers. */
-bool cdz_machine_has_avx2(void);   /* AVX2, FMA, F16C */
-bool cdz_machine_has_avx512(void); /* also F, VL, BW, DQ */
-bool cdz_machine_has_vnni(void);   /* also AVX512_VNNI */
-bool cdz_machine_has_bf16(void);   /* also AVX512_BF16 */
+/* They ask the processor, and whether the operating system saves the registers. Each is there on the machines that it is
+ * about. */
+bool cdz_machine_has_avx2(void);    /* AVX2, FMA, F16C */
+bool cdz_machine_has_avx512(void);  /* also F, VL, BW, DQ */
+bool cdz_machine_has_vnni(void);    /* also AVX512_VNNI */
+bool cdz_machine_has_bf16(void);    /* also AVX512_BF16 */
+bool cdz_machine_has_dotprod(void); /* arm64's SDOT */
 
 /* Physical cores among the processors this process may run on; at least 1. */
 uint32_t cdz_machine_cores(void);

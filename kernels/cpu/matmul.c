@@ -392,10 +392,15 @@ static bool lanes_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *prod
 
 /* ---- the operation ---- */
 
-/* Activation rows that one job takes of the m that are left: equal blocks, whole tiles. */
-static size_t block_rows(const cdz_kernel_set *set, size_t m)
+static bool by_lanes(const cdz_kernel_set *set, bool bf16_pairs, size_t m)
 {
-    if (set->n_tile == 0 || m < set->lane_min_rows) return smaller(m, DOT_ROWS);
+    return set->n_tile != 0 && m >= set->lane_min_rows && (!bf16_pairs || set->lane_tile_pairs);
+}
+
+/* Activation rows that one job takes of the m that are left: equal blocks, whole tiles. */
+static size_t block_rows(const cdz_kernel_set *set, bool bf16_pairs, size_t m)
+{
+    if (!by_lanes(set, bf16_pairs, m)) return smaller(m, DOT_ROWS);
     const size_t blocks = ceil_div(m, CDZ_M_BLOCK);
     return smaller(m, ceil_div(ceil_div(m, blocks), set->heights[0]) * set->heights[0]);
 }
@@ -403,7 +408,7 @@ static size_t block_rows(const cdz_kernel_set *set, size_t m)
 static void some_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
                       const float *x, size_t ldx, size_t m)
 {
-    const bool lanes = cpu->set->n_tile != 0 && m >= cpu->set->lane_min_rows && products[0].w->k > 0;
+    const bool lanes = by_lanes(cpu->set, bf16_pairs, m) && products[0].w->k > 0;
     if (!is_small(products, n, m) &&
         (lanes ? lanes_job : dot_job)(cpu, bf16_pairs, products, n, x, ldx, m))
         return;
@@ -437,7 +442,7 @@ static void matmul_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *pr
                 seen[j] = (cdz_weight){w->data, CDZ_F32, w->n, w->k / 2, CDZ_WEIGHT_ROWS};
                 some[j].w = &seen[j];
             }
-            rows = block_rows(cpu->set, m - row);
+            rows = block_rows(cpu->set, bf16_pairs, m - row);
             some_rows(cpu, bf16_pairs, some, count, x + row * ldx, ldx, rows);
         }
 }

@@ -12,7 +12,8 @@ Names are loaded when they are first used: importing the package imports neither
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
 __version__ = "0.1.0"
 
@@ -48,7 +49,8 @@ _WHERE = {
     "biases": "SequenceBiasLogitsProcessor NoBadWordsLogitsProcessor EncoderRepetitionPenaltyLogitsProcessor "
     "EncoderNoRepeatNGramLogitsProcessor PrefixConstrainedLogitsProcessor ForcedBOSTokenLogitsProcessor "
     "ForcedEOSTokenLogitsProcessor ExponentialDecayLengthPenalty SuppressTokensAtBeginLogitsProcessor StopStringCriteria "
-    "ConfidenceCriteria",
+    "ConfidenceCriteria ClassifierFreeGuidanceLogitsProcessor UnbatchedClassifierFreeGuidanceLogitsProcessor "
+    "AlternatingCodebooksLogitsProcessor",
     "cache": "Cache DynamicCache StaticCache QuantizedCache EncoderDecoderCache",
     "config": "GenerationConfig GenerationMode BaseWatermarkingConfig WatermarkingConfig SynthIDTextWatermarkingConfig "
     "CompileConfig",
@@ -63,7 +65,7 @@ _WHERE = {
     "GenerateBeamEncoderDecoderOutput CausalLMOutputWithPast",
     "pipelines": "pipeline TextGenerationPipeline",
     "processors": "LogitsProcessor LogitsProcessorList StoppingCriteria StoppingCriteriaList MaxLengthCriteria "
-    "MaxTimeCriteria EosTokenCriteria",
+    "MaxTimeCriteria EosTokenCriteria validate_stopping_criteria",
     "sampling": "Generator sample set_seed",
     "sequences": "Sequence",
     "streamers": "BaseStreamer TextStreamer TextIteratorStreamer AsyncTextIteratorStreamer",
@@ -72,7 +74,23 @@ _WHERE = {
     "watchers": "Drafter Observer",
     "watermarks": "WatermarkLogitsProcessor SynthIDTextWatermarkLogitsProcessor WatermarkDetector WatermarkDetectorOutput",
 }
-_MODULES = ("jobs", "lm_eval", "ray", "transformers")
+_DRAFTS = "drafts are the engine's: give assistant_model, prompt_lookup_num_tokens or assistant_early_exit, or a cadenza.Drafter"
+_MIXIN = "cadenza.Model has its methods, and is not made of mixins: open one with AutoModelForCausalLM"
+_TRAINED = "it is a detector that torch trains: transformers' own takes the ids that cadenza generates"
+# transformers.generation's names that make no sense here, and why.
+_ABSENT = {
+    "GenerationMixin": _MIXIN,
+    "ContinuousMixin": _MIXIN,
+    "CandidateGenerator": _DRAFTS,
+    "AssistedCandidateGenerator": _DRAFTS,
+    "EarlyExitCandidateGenerator": _DRAFTS,
+    "PromptLookupCandidateGenerator": _DRAFTS,
+    "BayesianDetectorConfig": _TRAINED,
+    "BayesianDetectorModel": _TRAINED,
+    "SynthIDTextWatermarkDetector": _TRAINED,
+    "WhisperTimeStampLogitsProcessor": "models of speech are not read here",
+}
+_MODULES = ("generation", "jobs", "lm_eval", "ray", "transformers")
 _NAMES = {name: module for module, names in _WHERE.items() for name in names.split()}
 __all__ = sorted([*_NAMES, "__version__", "library_version"])
 
@@ -91,11 +109,19 @@ def load_ipython_extension(shell: Any) -> None:
     load(shell)
 
 
+def _refuse(name: str, module: str) -> NoReturn:
+    """ImportError for an import statement, which asks a package through importlib; AttributeError else."""
+    why = f": {_ABSENT[name]}" if name in _ABSENT else ""
+    if why and sys._getframe(2).f_globals.get("__name__") == "importlib._bootstrap":
+        raise ImportError(f"cannot import name {name!r} from {module!r}{why}", name=module)
+    raise AttributeError(f"module {module!r} has no attribute {name!r}{why}")
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _NAMES:
-        raise AttributeError(f"module 'cadenza' has no attribute {name!r}")
+        _refuse(name, __name__)
     value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
     globals()[name] = value
     return value

@@ -55,6 +55,15 @@ def _integer_type(value: Any, name: str) -> None:
         raise UsageError(f"{name}: expected integers, found {value.dtype}")
 
 
+def _whole(mask: Any, name: str) -> Any:
+    """A mask of floats, all 0 or 1, as integers."""
+    if not (mask.is_floating_point() if is_torch(mask) else mask.dtype.kind == "f"):
+        return mask
+    if not ((mask == 0) | (mask == 1)).all():
+        raise UsageError(f"{name}: expected 0 and 1, found other numbers")
+    return mask.long() if is_torch(mask) else mask.astype("int64")
+
+
 def _nested(value: Any, name: str) -> list[Any]:
     if is_torch(value) or is_numpy(value):
         _integer_type(value, name)
@@ -67,6 +76,8 @@ def _nested(value: Any, name: str) -> list[Any]:
 def rows(value: Any, name: str, mask: bool = False) -> list[list[int]]:
     """Rows of ids of any kind: (rows, length), or one row. ValueError: ragged, no integers, more than two levels."""
     kind_of(value)
+    if mask and (is_torch(value) or is_numpy(value)):
+        value = _whole(value, name)
     nested = _nested(value, name)
     if not nested or not isinstance(nested[0], (list, tuple)):
         nested = [nested]
@@ -107,6 +118,16 @@ def ids_like(value: Sequence[Sequence[int]], kind: str, device: Any = None) -> A
 
         return numpy.array(value, dtype=numpy.int64)
     return [list(row) for row in value]
+
+
+def unasked_kind() -> str:
+    """Of an answer to a call without ids: tensors where torch is imported, as everything of transformers', else lists."""
+    return TORCH if "torch" in sys.modules else LIST
+
+
+def ids_array(tokens: Sequence[int]) -> Any:
+    """Ids, as transformers' objects show theirs: a tensor where torch is imported, else a NumPy array."""
+    return ids_like([tokens], TORCH if "torch" in sys.modules else NUMPY)[0]
 
 
 def like(array: Any, kind: str, device: Any = None) -> Any:

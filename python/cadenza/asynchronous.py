@@ -35,6 +35,7 @@ class _Pieces(TextIteratorStreamer):
 
 
 def _start(model: "Model", tokenizer: Any, args: Any, kwargs: dict[str, Any]) -> tuple[_Pieces, _Stopped]:
+    model._check()  # here: a callback would wait for the thread, which waits for the callback
     if tokenizer is None:
         from .tokenizer import Tokenizer
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Union
+from typing import Any, Callable, Optional, Union
 
-from .arrays import copy_of, is_torch, module_of, plain
-from .cuts import softmax
+from .arrays import copy_of, ids_array, is_torch, module_of, plain
+from .cuts import log_softmax, softmax
 from .processors import LogitsProcessor, StoppingCriteria
 
 __all__ = [
@@ -19,6 +19,9 @@ __all__ = [
     "ForcedEOSTokenLogitsProcessor",
     "ExponentialDecayLengthPenalty",
     "SuppressTokensAtBeginLogitsProcessor",
+    "ClassifierFreeGuidanceLogitsProcessor",
+    "UnbatchedClassifierFreeGuidanceLogitsProcessor",
+    "AlternatingCodebooksLogitsProcessor",
     "StopStringCriteria",
     "ConfidenceCriteria",
 ]
@@ -169,10 +172,11 @@ class ForcedEOSTokenLogitsProcessor(LogitsProcessor):
 
     def __init__(self, max_length: int, eos_token_id: Any, device: Any = None) -> None:
         self.max_length = max_length
-        self.eos_token_id = _ids(eos_token_id)
+        self._ends = _ids(eos_token_id)
+        self.eos_token_id = ids_array(self._ends)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        return _only(scores, self.eos_token_id) if input_ids.shape[-1] == self.max_length - 1 else scores
+        return _only(scores, self._ends) if input_ids.shape[-1] == self.max_length - 1 else scores
 
 
 class ExponentialDecayLengthPenalty(LogitsProcessor):
@@ -181,15 +185,16 @@ class ExponentialDecayLengthPenalty(LogitsProcessor):
     def __init__(self, exponential_decay_length_penalty: tuple[int, float], eos_token_id: Any, input_ids_seq_length: int) -> None:
         self.regulation_start = exponential_decay_length_penalty[0] + input_ids_seq_length
         self.regulation_factor = exponential_decay_length_penalty[1]
-        self.eos_token_id = _ids(eos_token_id)
+        self._ends = _ids(eos_token_id)
+        self.eos_token_id = ids_array(self._ends)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         over = input_ids.shape[-1] - self.regulation_start
         if over <= 0:
             return scores
         made = copy_of(scores)
-        ends = scores[:, self.eos_token_id]
-        made[:, self.eos_token_id] = ends + abs(ends) * (self.regulation_factor**over - 1)
+        ends = scores[:, self._ends]
+        made[:, self._ends] = ends + abs(ends) * (self.regulation_factor**over - 1)
         return made
 
 
@@ -197,7 +202,8 @@ class SuppressTokensAtBeginLogitsProcessor(LogitsProcessor):
     """These are not the token at begin_index."""
 
     def __init__(self, begin_suppress_tokens: Any, begin_index: int, device: Any = None) -> None:
-        self.begin_suppress_tokens = [int(token) for token in begin_suppress_tokens]
+        self._tokens = [int(token) for token in begin_suppress_tokens]
+        self.begin_suppress_tokens = ids_array(self._tokens)
         self.begin_index = begin_index
 
     def set_begin_index(self, begin_index: int) -> None:
@@ -207,8 +213,83 @@ class SuppressTokensAtBeginLogitsProcessor(LogitsProcessor):
         if input_ids.shape[-1] != self.begin_index:
             return scores
         made = copy_of(scores)
-        made[:, self.begin_suppress_tokens] = -math.inf
+        made[:, self._tokens] = -math.inf
         return made
+
+
+class AlternatingCodebooksLogitsProcessor(LogitsProcessor):
+    """Tokens of two codebooks in turn, the first behind semantic_vocab_size tokens, the second behind the first."""
+
+    def __init__(self, input_start_len: int, semantic_vocab_size: int, codebook_size: int) -> None:
+        if not isinstance(input_start_len, int) or input_start_len < 0:
+            raise ValueError(f"`input_starting_length` has to be a non-negative integer, but is {input_start_len}")
+        self.input_start_len = input_start_len
+        self.semantic_vocab_size = semantic_vocab_size
+        self.codebook_size = codebook_size
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        made, second = copy_of(scores), self.semantic_vocab_size + self.codebook_size
+        if (input_ids.shape[-1] - self.input_start_len) % 2 == 0:
+            made[:, : self.semantic_vocab_size] = -math.inf
+            made[:, second:] = -math.inf
+        else:
+            made[:, :second] = -math.inf
+        return made
+
+
+class ClassifierFreeGuidanceLogitsProcessor(LogitsProcessor):
+    """Scores of twice the rows of input_ids, those with the condition first, become one row each: without + scale * (with - without)."""
+
+    def __init__(self, guidance_scale: float) -> None:
+        if not guidance_scale > 1:
+            raise ValueError(f"Require guidance scale >1 to use the classifier free guidance processor, got guidance scale {guidance_scale}.")
+        self.guidance_scale = guidance_scale
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        rows = input_ids.shape[0]
+        if scores.shape[0] != 2 * rows:
+            raise ValueError(
+                f"Logits should have twice the batch size of the input ids: found {scores.shape[0]} for the logits and {rows} for the input ids."
+            )
+        without = scores[rows:]
+        return without + (scores[:rows] - without) * self.guidance_scale
+
+
+class UnbatchedClassifierFreeGuidanceLogitsProcessor(LogitsProcessor):
+    """Guidance by a model's own pass over unconditional_ids (or the prompt's last token) and what was generated since: one object
+    a generation. For loops of one's own; in generate() it is guidance_scale and negative_prompt_ids."""
+
+    def __init__(self, guidance_scale: float, model: Any, unconditional_ids: Any = None, unconditional_attention_mask: Any = None,
+                 use_cache: Optional[bool] = True) -> None:  # fmt: skip
+        self.guidance_scale = guidance_scale
+        self.model = model
+        self.unconditional_ids = unconditional_ids
+        self.unconditional_attention_mask = unconditional_attention_mask
+        self.use_cache = use_cache
+        self._past: Any = None
+        self._begun = False
+
+    def _logits(self, input_ids: Any) -> Any:
+        """Of the unconditional sequence, that the newest tokens go onto."""
+        xp, newest = module_of(input_ids), input_ids[:, -1:]
+        ids = newest if self.unconditional_ids is None else self.unconditional_ids
+        mask = xp.ones_like(ids) if self.unconditional_attention_mask is None else self.unconditional_attention_mask
+        if self._begun:
+            ids = xp.concatenate([ids, newest], 1)
+            mask = xp.concatenate([mask, xp.ones_like(newest)], 1)
+        self._begun = True
+        self.unconditional_ids, self.unconditional_attention_mask = ids, mask
+        read = newest if self._past is not None else ids
+        out = self.model(read, attention_mask=mask, use_cache=self.use_cache, past_key_values=self._past)
+        self._past = out.get("past_key_values") if self.use_cache else None
+        return out.logits[:, -1]
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        scores = log_softmax(scores)
+        if self.guidance_scale == 1:
+            return scores
+        without = log_softmax(self._logits(input_ids))
+        return self.guidance_scale * (scores - without) + without
 
 
 # -- criteria ----------------------------------------------------------------------------------------------------

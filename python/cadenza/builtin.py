@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Optional, Sequence
 
-from .arrays import copy_of, is_torch
+from .arrays import copy_of, ids_array, is_torch, plain
 from .biases import (
     EncoderNoRepeatNGramLogitsProcessor,
     EncoderRepetitionPenaltyLogitsProcessor,
@@ -135,15 +135,19 @@ class MinPLogitsWarper(LogitsProcessor):
 
 
 class RepetitionPenaltyLogitsProcessor(LogitsProcessor):
-    """Scores of tokens in the row are divided by the penalty, or multiplied below zero."""
+    """Scores of tokens in the row are divided by the penalty, or multiplied below zero; the first prompt_ignore_length do not count."""
 
-    def __init__(self, penalty: float) -> None:
+    def __init__(self, penalty: float, prompt_ignore_length: Optional[int] = None) -> None:
         if not isinstance(penalty, float) or not penalty > 0:
             raise ValueError(f"`penalty` has to be a strictly positive float, but is {penalty}")
+        if prompt_ignore_length is not None and (not isinstance(prompt_ignore_length, int) or prompt_ignore_length < 0):
+            raise ValueError(f"`prompt_ignore_length` has to be a positive integer, but is {prompt_ignore_length}")
         self.penalty = penalty
+        self.prompt_ignore_length = prompt_ignore_length
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         scores = copy_of(scores)
+        input_ids = input_ids[:, self.prompt_ignore_length or 0 :]
         for row in range(len(scores)):
             seen = input_ids[row]
             old = scores[row, seen]
@@ -154,14 +158,15 @@ class RepetitionPenaltyLogitsProcessor(LogitsProcessor):
 class _Minimum(LogitsProcessor):
     def __init__(self, length: int, eos_token_id: Any) -> None:
         self.length = length
-        given = eos_token_id.tolist() if hasattr(eos_token_id, "tolist") else eos_token_id
-        self.eos_token_id = given if isinstance(given, list) else [given]
+        given = plain(eos_token_id)
+        self._ends = given if isinstance(given, list) else [given]
+        self.eos_token_id = ids_array(self._ends)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         if input_ids.shape[-1] >= self.length:
             return scores
         scores = copy_of(scores)
-        scores[:, self.eos_token_id] = -math.inf
+        scores[:, self._ends] = -math.inf
         return scores
 
 
@@ -189,11 +194,12 @@ class SuppressTokensLogitsProcessor(LogitsProcessor):
     """These tokens are never chosen."""
 
     def __init__(self, suppress_tokens: Any, device: Any = None) -> None:
-        self.suppress_tokens = list(suppress_tokens)
+        self._tokens = [int(token) for token in suppress_tokens]
+        self.suppress_tokens = ids_array(self._tokens)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         scores = copy_of(scores)
-        scores[:, self.suppress_tokens] = -math.inf
+        scores[:, self._tokens] = -math.inf
         return scores
 
 

@@ -27,10 +27,10 @@ class Cache:
         self._result: Optional[_core.Result] = None
         self._ids: list[list[int]] = []
         self._length = 0
-        self._n_layers = 0
+        self.is_sliding: list[bool] = []  # of each layer: whether it attends to a window
 
-    def _fill(self, result: _core.Result, ids: list[list[int]], length: int, n_layers: int) -> None:
-        self._result, self._ids, self._length, self._n_layers = result, ids, length, n_layers
+    def _fill(self, result: Optional[_core.Result], ids: list[list[int]], length: int, is_sliding: list[bool]) -> None:
+        self._result, self._ids, self._length, self.is_sliding = result, ids, length, is_sliding
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self._ids)} rows, {self._length} tokens each>"
@@ -64,14 +64,14 @@ class Cache:
         self._ids = [list(row) for row in self._ids for _ in range(repeats)]
 
     def __len__(self) -> int:
-        return self._n_layers
+        return len(self.is_sliding)
 
     def __bool__(self) -> bool:
         return True
 
     def __copy__(self) -> "Cache":
         made = type(self)()
-        made._fill(self._result, [list(row) for row in self._ids], self._length, self._n_layers)  # type: ignore[arg-type]
+        made._fill(self._result, [list(row) for row in self._ids], self._length, list(self.is_sliding))
         return made
 
     def __deepcopy__(self, memo: Any) -> "Cache":

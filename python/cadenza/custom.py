@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import inspect
+import itertools
 import os
 import pathlib
 import sys
@@ -118,14 +119,16 @@ def _call(model: "Model", function: Callable[..., Any], order: "Order", own: dic
     config = resolved(model, order, len(rows[0]))
     call = order.callbacks
     kind = order.kind if order.kind != arrays.LIST else arrays.NUMPY
-    mask = order.mask or _mask(rows, config)
+    mask = [row for row in order.mask for _ in range(repeats)] if order.mask else _mask(rows, config)
     kwargs = {
-        "attention_mask": arrays.ids_like([row for row in mask for _ in range(repeats if order.mask else 1)], kind, order.device),
+        "attention_mask": arrays.ids_like(mask, kind, order.device),
         "use_cache": config.use_cache,
         "past_key_values": order.past if order.past is not None else DynamicCache(),
         "logits_to_keep": 1,
         **own,
     }
+    if not model._has_encoder:
+        kwargs["position_ids"] = arrays.ids_like([_positions(row) for row in mask], kind, order.device)
     ids = arrays.ids_like(rows, kind, order.device)
     return function(
         model,
@@ -141,6 +144,11 @@ def _tokenizer(model: "Model", config: GenerationConfig) -> Any:
     from .tokenizer import Tokenizer
 
     return Tokenizer(model) if config.stop_strings is not None else None
+
+
+def _positions(mask: list[int]) -> list[int]:
+    """Where each token stands among those of its row; pads are at 0."""
+    return [(end - 1) * on for end, on in zip(itertools.accumulate(mask), mask)]
 
 
 def _mask(rows: list[list[int]], config: GenerationConfig) -> list[list[int]]:

@@ -32,17 +32,16 @@ def _pipeline(runtime: _core.Runtime) -> Any:
 def submit(model: "Model", rows: list[list[int]], mask: Optional[list[list[int]]], past: Optional[_core.Result],
            last_only: bool) -> int:  # fmt: skip
     """Orders a pass over what `past` lacks of the rows; the request's id. KeyboardInterrupt may leave it to the engine."""
-    lib, runtime = _core.library(), model._runtime
     document: dict[str, Any] = {"prompt_ids": rows, "kwargs": {"max_new_tokens": 1, "max_length": None, "min_length": None, "last_only": last_only}}
     if mask is not None:
         document["attention_mask"] = mask
-    request = _core.new_struct("cdz_request", model=model._pointer, pipeline=_pipeline(runtime), keep_cache=True)
+    request = _core.new_struct("cdz_request", pipeline=_pipeline(model._runtime), keep_cache=True)
     text = ffi.new("char[]", json.dumps(document).encode())
     request.json = text
     if past is not None:
         request.past = past.pointer
-    identity, err = ffi.new("uint64_t *"), _core.new_error()
-    _core.check(lib.cdz_submit(runtime.pointer, request, identity, err), err)
+    identity = ffi.new("uint64_t *")
+    model._submit(request, identity)
     return int(identity[0])
 
 
@@ -50,11 +49,10 @@ def collect(model: "Model", identity: int) -> _core.Result:
     """The result of such a request."""
     err = _core.new_error()
     try:
-        status, pointer = model._wait(identity, err)
+        status, result = model._wait(identity, err)
     except BaseException:
         model._abandon(identity)
         raise
-    result = _core.Result(pointer) if pointer else None
     _core.check(status, err)
     assert result is not None
     return result
@@ -95,7 +93,7 @@ def forward_ids(model: "Model", input_ids: Any, attention_mask: Any, past: Optio
             logits = logits[:, -logits_to_keep:]
     cache = past if past is not None else (DynamicCache() if use_cache else None)
     if cache is not None:
-        cache._fill(result, rows, len(rows[0]), int(model.config.__dict__.get("num_hidden_layers", 0) or 0))
+        cache._fill(result, rows, len(rows[0]), model._sliding())
     return CausalLMOutputWithPast(logits=arrays.like(logits, kind, device), past_key_values=cache)
 
 
@@ -178,11 +176,11 @@ def _submit_score(model: "Model", row: list[int], top: int) -> int:
     document: dict[str, Any] = {"mode": "score", "prompt_ids": [row]}
     if top:
         document["kwargs"] = {"output_scores_top": top}
-    request = _core.new_struct("cdz_request", model=model._pointer)
+    request = _core.new_struct("cdz_request")
     text = ffi.new("char[]", json.dumps(document).encode())
     request.json = text
-    identity, err = ffi.new("uint64_t *"), _core.new_error()
-    _core.check(_core.library().cdz_submit(model._runtime.pointer, request, identity, err), err)
+    identity = ffi.new("uint64_t *")
+    model._submit(request, identity)
     return int(identity[0])
 
 

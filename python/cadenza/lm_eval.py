@@ -68,7 +68,9 @@ class CadenzaLM(TemplateLM):  # type: ignore[misc]
         return ids
 
     def chat_template(self, chat_template: Any = False) -> str:
-        return str(self.tokenizer.chat_template or "")
+        if self.tokenizer.chat_template is None:
+            return ""
+        return str(self.tokenizer.get_chat_template(chat_template if isinstance(chat_template, str) else None))
 
     def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:
         text: str = self.tokenizer.apply_chat_template(

@@ -15,6 +15,7 @@ import os
 import pathlib
 import queue
 import re
+import threading
 import warnings
 from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
@@ -32,6 +33,7 @@ from .outputs import (
 )
 from .processors import (
     PROCESSORS,
+    STEPS,
     Borrowed,
     Call,
     LogitsProcessorList,
@@ -114,6 +116,7 @@ class Model:
         self._has_encoder = bool(_core.library().cdz_model_has_encoder(pointer))
         self._vocab = int(_core.library().cdz_model_vocab_size(pointer))
         self._custom: Optional[Callable[..., Any]] = None
+        self._lock = threading.Lock()  # close() against _submit()
         self.training = False
 
     # -- opening ---------------------------------------------------------------------------------------------
@@ -182,8 +185,9 @@ class Model:
 
     def close(self) -> None:
         """Frees the model now; later calls are a StateError."""
-        self._free()
-        self._pointer = None
+        with self._lock:
+            self._free()
+            self._pointer = None
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -201,8 +205,48 @@ class Model:
         return torch.device("cpu") if torch is not None else "cpu"
 
     @property
+    def dtype(self) -> Any:
+        """What scores are: float32, as torch's if torch is imported."""
+        import sys
+
+        torch = sys.modules.get("torch")
+        return torch.float32 if torch is not None else "float32"
+
+    @property
+    def main_input_name(self) -> str:
+        return "input_ids"
+
+    def get_input_embeddings(self) -> Any:
+        """UnsupportedError: weights stay in the engine."""
+        raise UnsupportedError(
+            "get_input_embeddings: weights stay in the engine: give ids, or inputs_embeds of embeddings that you read from the "
+            "model's file; generate(output_hidden_states=True) has those of a prompt in hidden_states[0][0]"
+        )
+
+    def get_output_embeddings(self) -> Any:
+        """UnsupportedError: weights stay in the engine."""
+        raise UnsupportedError(
+            "get_output_embeddings: weights stay in the engine: model(input_ids).logits is what they make of the last hidden state"
+        )
+
+    @property
     def vocab_size(self) -> int:
         return self._vocab
+
+    def _sliding(self) -> list[bool]:
+        """Of each layer, whether it attends to a window: as config.json says."""
+        config = self.config.__dict__
+        kinds, n_layers = config.get("layer_types"), int(self._info["layers"])
+        if isinstance(kinds, list) and len(kinds) == n_layers:
+            return [kind in ("sliding_attention", "chunked_attention") for kind in kinds]
+        windows = bool(config.get("sliding_window")) and config.get("use_sliding_window") is not False
+        return [windows] * n_layers
+
+    def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
+        """Numbers in the weights. UnsupportedError: those without embeddings, or those that would be trained."""
+        if only_trainable or exclude_embeddings:
+            raise UnsupportedError("num_parameters: weights are counted whole here, and nothing is trained")
+        return int(self._info["parameters"])
 
     def can_generate(self) -> bool:
         return True
@@ -295,34 +339,42 @@ class Model:
     __call_generate__ = generate
 
     def _run(self, order: "Order", streamer: Any) -> _core.Result:
-        lib, runtime = _core.library(), self._runtime
-        call, parts = order.callbacks, order.parts()
+        runtime, call, parts = self._runtime, order.callbacks, order.parts()
         borrowed = Borrowed(runtime, parts, order.loop, order.use) if parts or any(order.loop) or order.use else None
-        pump = _Pump(order, streamer) if streamer is not None else None
-        request = order.request(borrowed.pointer if borrowed else ffi.NULL, pump)
         identity, err = ffi.new("uint64_t *"), _core.new_error()
         try:
+            pump = _Pump(order, streamer) if streamer is not None else None
+            request = order.request(borrowed.pointer if borrowed else ffi.NULL, pump)
             try:
-                _core.check(lib.cdz_submit(runtime.pointer, request, identity, err), err)
-                status, pointer = self._wait(int(identity[0]), err, pump)
+                self._submit(request, identity)
+                status, result = self._wait(int(identity[0]), err, pump)
             except BaseException:
                 self._abandon(int(identity[0]))
                 raise
         finally:
             if borrowed:
                 borrowed.give_back()
-        result = _core.Result(pointer) if pointer else None
         if call and call.error:
-            error, call.error = call.error, None
-            raise error
+            try:
+                raise call.error
+            finally:
+                call.error = None  # its frames hold this one
         _core.check(status, err)
         assert result is not None
         order.keep_schedule(result)
         order.warn(result)
         return result
 
-    def _wait(self, identity: int, err: Any, pump: Optional["_Pump"] = None) -> tuple[int, Any]:
-        """(status, result or NULL) of a request, taken."""
+    def _submit(self, request: Any, identity: Any) -> None:
+        """Orders a request. StateError: the model was closed in the meantime, by a streamer or another thread."""
+        err = _core.new_error()
+        with self._lock:
+            self._alive()
+            request.model = self._pointer
+            _core.check(_core.library().cdz_submit(self._runtime.pointer, request, identity, err), err)
+
+    def _wait(self, identity: int, err: Any, pump: Optional["_Pump"] = None) -> tuple[int, Optional[_core.Result]]:
+        """(status, result or None) of a request, taken."""
         lib, out = _core.library(), ffi.new("cdz_result **")
         while True:
             slice_s = WAIT_S
@@ -331,9 +383,10 @@ class Model:
                 slice_s = 0.0
             status = lib.cdz_get_result(self._runtime.pointer, identity, slice_s, ffi.NULL, out, err)
             if status != 10 or out[0]:
+                result = _core.Result(out[0]) if out[0] else None
                 if pump is not None:
-                    pump.finish()
-                return int(status), out[0]
+                    pump.finish()  # which may raise: the result is freed all the same
+                return int(status), result
 
     def _abandon(self, identity: int) -> None:
         """Ends a request that nobody waits for any more, and drops its result: a second Ctrl-C changes nothing."""
@@ -448,23 +501,42 @@ class Model:
         finally:
             lib.cdz_pipeline_free(out[0])
 
-    def generate_batch(self, inputs: Sequence[Any], generation_config: Optional[GenerationConfig] = None, **kwargs: Any) -> dict[str, Any]:
-        """Answers to rows of ids of any lengths, decoded together: {"req_0": GenerationOutput, ...} in the order of inputs."""
+    def generate_batch(self, inputs: Sequence[Any], generation_config: Optional[GenerationConfig] = None, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Answers to rows of ids of any lengths, decoded together: {"req_0": GenerationOutput, ...} in the order of inputs.
+
+        Further arguments by place are transformers': q_padding_interval_size, kv_padding_interval_size, allow_block_sharing,
+        record_timestamps, progress_bar, use_async_batching, max_cached_graphs. kwargs: parameters of generation too."""
         from .manager import generate_batch
 
-        return generate_batch(self, inputs, generation_config, **kwargs)
+        return generate_batch(self, inputs, generation_config, *args, **kwargs)
 
-    def init_continuous_batching(self, generation_config: Optional[GenerationConfig] = None, **kwargs: Any) -> Any:
+    def init_continuous_batching(
+        self,
+        generation_config: Optional[GenerationConfig] = None,
+        manual_eviction: bool = False,
+        max_queue_size: int = 0,
+        q_padding_interval_size: int = 0,
+        kv_padding_interval_size: int = 0,
+        allow_block_sharing: bool = True,
+        use_async_batching: Optional[bool] = None,
+        max_cached_graphs: int = 0,
+        **kwargs: Any,
+    ) -> Any:
         """A manager that decodes requests as they come; see :class:`ContinuousBatchingManager`."""
         from .manager import ContinuousBatchingManager
 
-        return ContinuousBatchingManager(self, generation_config, **kwargs)
+        return ContinuousBatchingManager(
+            self, generation_config, manual_eviction, max_queue_size, allow_block_sharing=allow_block_sharing, **kwargs
+        )
 
-    def continuous_batching_context_manager(self, generation_config: Optional[GenerationConfig] = None, **kwargs: Any) -> Any:
-        """The same, started, and stopped at the end of a with statement."""
+    def continuous_batching_context_manager(self, generation_config: Optional[GenerationConfig] = None, *args: Any, **kwargs: Any) -> Any:
+        """The same, started, and stopped at the end of a with statement.
+
+        Further arguments by place: manual_eviction, max_queue_size, q_padding_interval_size, kv_padding_interval_size,
+        allow_block_sharing, block, timeout, use_async_batching, max_cached_graphs."""
         from .manager import running
 
-        return running(self, generation_config, **kwargs)
+        return running(self, generation_config, *args, **kwargs)
 
     def stream(self, *args: Any, tokenizer: Any = None, **kwargs: Any) -> Iterator[str]:
         """Pieces of the answer's text as they come, of one row."""
@@ -529,7 +601,7 @@ class Order:
         inputs = given if inputs is None else inputs
         if hasattr(inputs, "keys") and "input_ids" in inputs:
             raise UsageError("`inputs` is a tokenizer's answer: call generate(**answer)")
-        self.kind = arrays.kind_of(inputs) if inputs is not None else arrays.LIST
+        self.kind = arrays.kind_of(inputs) if inputs is not None else arrays.unasked_kind()
         self.device = arrays.device_of(inputs)
         self.ids = arrays.rows(inputs, "input_ids") if inputs is not None else None
         if self.ids is not None and not self.ids[0]:
@@ -678,6 +750,9 @@ class Order:
         if python:
             made.append(criteria_part(root if not self.native else Call([], python, self.kind, root)))
         made += [self.native[id(each)] for each in root.criteria if id(each) in self.native]
+        if python and self.return_dict and self.get("output_scores") and not self.drafts():
+            root.steps = []
+            made.append(Part("observers", STEPS, "", root))
         made += self._watchers(root)
         self._check_lines(made)
         return made
@@ -741,6 +816,9 @@ class Order:
             raise UsageError("`assistant_tokenizer` is for models of different vocabularies; these have the same size: leave it out")
         if assistant._vocab != self.model._vocab and not both:
             raise UsageError("the models have different vocabularies: give `tokenizer` and `assistant_tokenizer`")
+        for name in ("tokenizer", "assistant_tokenizer") if self.assistant_tokenizer is not None else ():
+            if not hasattr(getattr(self, name), "decode"):
+                raise UsageError(f"{name}: expected a tokenizer, found {type(getattr(self, name)).__name__}")
         self.assistant = assistant
 
     # -- the request -----------------------------------------------------------------------------------------
@@ -768,7 +846,7 @@ class Order:
             raise UsageError("a parameter holds itself") from None
 
     def request(self, pipeline: Any, pump: Optional["_Pump"]) -> Any:
-        request = _core.new_struct("cdz_request", model=self.model._pointer, pipeline=pipeline)
+        request = _core.new_struct("cdz_request", pipeline=pipeline)
         self.keep: list[Any] = [ffi.new("char[]", self.document().encode())]
         request.json = self.keep[0]
         if self.assistant is not None:
@@ -807,6 +885,11 @@ class Order:
         repeats = self.get("num_return_sequences") or 1
         return arrays.ids_like([row for row in rows for _ in range(repeats)], self.stream_kind(), None)
 
+    def drafts(self) -> bool:
+        """Whether tokens come of drafts: streamers get those as (1, 1)."""
+        asked = self.get("prompt_lookup_num_tokens") or self.get("assistant_early_exit")
+        return bool(asked) or self.assistant is not None or self.drafter is not None
+
     def stream_kind(self) -> str:
         return self.kind if self.kind != arrays.LIST else arrays.NUMPY
 
@@ -830,6 +913,23 @@ class Order:
                 UserWarning,
                 stacklevel=4,
             )
+
+        self._warn_of_lengths()
+
+    def _warn_of_lengths(self) -> None:
+        """A least length that the greatest does not allow."""
+        prompt = max(1, len(self.prompt_rows()[0]))
+        new = self.get("max_new_tokens")
+        most = prompt + new if new is not None else self.get("max_length") or prompt + 20
+        for name, before in (("min_length", 0), ("min_new_tokens", prompt)):
+            least = self.get(name)
+            if least is not None and least + before > most:
+                warnings.warn(
+                    f"Unfeasible length constraints: `{name}` ({least}) with a prompt of {prompt} tokens is larger than the maximum "
+                    f"possible length ({most}). Generation will stop at the defined maximum length.",
+                    UserWarning,
+                    stacklevel=5,
+                )
 
     def sequences(self, result: _core.Result) -> list[list[int]]:
         rows = [result.sequence(row) for row in range(result.rows())]
@@ -859,7 +959,7 @@ class Order:
             tensors = result.tensors()
             if "n_steps" in tensors and "beam_indices" in tensors:  # its rows are the last running beams
                 length += int(result.array(tensors["n_steps"]).reshape(-1)[0]) - int(tensors["beam_indices"][1][1])
-        cache._fill(result, rows, length, int(self.model.config.__dict__.get("num_hidden_layers", 0) or 0))
+        cache._fill(result, rows, length, self.model._sliding())
         return cache
 
     def _array(self, result: _core.Result, tensor: Any) -> Any:
@@ -945,7 +1045,8 @@ class _Pump:
 
     def _put(self, row: int, ids: list[int]) -> None:
         if self.n_rows == 1:
-            self.streamer.put(arrays.ids_like([ids], self.order.stream_kind())[0])
+            made = arrays.ids_like([ids], self.order.stream_kind())
+            self.streamer.put(made if self.order.drafts() else made[0])
             return
         for token in ids:
             if row in self.step:
@@ -1048,6 +1149,8 @@ def _check_arguments(processor: Any) -> None:
 
 def _parameter(name: str, value: Any) -> Any:
     if name == "sequence_bias" and isinstance(value, dict):
+        if any(not isinstance(ids, tuple) for ids in value):
+            raise UsageError(f"`sequence_bias` has to be a dict with tuples as keys, but is {value}.")
         return [[list(ids), bias] for ids, bias in value.items()]
     if hasattr(value, "to_dict"):
         made = value.to_dict()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, fields
-from typing import Any, Optional
+from typing import Any, NoReturn, Optional
+
+from .errors import UnsupportedError
 
 __all__ = [
     "ModelOutput",
@@ -43,6 +45,12 @@ class ModelOutput(OrderedDict[str, Any]):
             super().__setitem__(name, value)
         super().__setattr__(name, value)
 
+    def _fixed(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """UnsupportedError: its fields are what they are; set one, or make a dict of it."""
+        raise UnsupportedError(f"{type(self).__name__}: fields cannot be taken out; dict(output) makes a dict that can be changed")
+
+    __delitem__ = setdefault = pop = update = _fixed
+
     def to_tuple(self) -> tuple[Any, ...]:
         """The fields that are not None."""
         return tuple(self[key] for key in self.keys())
@@ -68,7 +76,7 @@ class GenerateDecoderOnlyOutput(ModelOutput):
     width). past_key_values: the KV cache, which lives as long as this object does.
     """
 
-    sequences: Any = None
+    sequences: Any
     scores: Optional[tuple[Any, ...]] = None
     logits: Optional[tuple[Any, ...]] = None
     attentions: Optional[tuple[Any, ...]] = None
@@ -81,7 +89,7 @@ class GenerateBeamDecoderOnlyOutput(ModelOutput):
     """Beam search. scores and logits have prompts * num_beams rows; beam_indices (R, new tokens) says which of them a token of
     a sequence came from, -1 behind its end."""
 
-    sequences: Any = None
+    sequences: Any
     sequences_scores: Any = None
     scores: Optional[tuple[Any, ...]] = None
     logits: Optional[tuple[Any, ...]] = None
@@ -95,7 +103,7 @@ class GenerateBeamDecoderOnlyOutput(ModelOutput):
 class GenerateEncoderDecoderOutput(ModelOutput):
     """Greedy search and sampling of a model with an encoder; sequences begin with the decoder's start token."""
 
-    sequences: Any = None
+    sequences: Any
     scores: Optional[tuple[Any, ...]] = None
     logits: Optional[tuple[Any, ...]] = None
     encoder_attentions: Optional[tuple[Any, ...]] = None
@@ -110,7 +118,7 @@ class GenerateEncoderDecoderOutput(ModelOutput):
 class GenerateBeamEncoderDecoderOutput(ModelOutput):
     """Beam search of a model with an encoder."""
 
-    sequences: Any = None
+    sequences: Any
     sequences_scores: Any = None
     scores: Optional[tuple[Any, ...]] = None
     logits: Optional[tuple[Any, ...]] = None

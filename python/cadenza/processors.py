@@ -1,6 +1,6 @@
 """Python's own logits processors and stopping criteria: transformers' classes, and how the engine calls them.
 
-The library knows three plugins of this module (:data:`PROCESSORS`, :data:`CRITERIA` and :data:`CRITERIA_EOS`). A request with
+The library knows four plugins of this module (:data:`PROCESSORS`, :data:`CRITERIA`, :data:`CRITERIA_EOS` and :data:`STEPS`). A request with
 Python objects borrows a pipeline whose plugins have a number, by which the callbacks find the request's objects. They run on
 the engine's thread, on its own stack; what they raise is kept, ends the request, and is raised again in generate().
 """
@@ -8,16 +8,18 @@ the engine's thread, on its own stack; what they raise is kept, ends the request
 from __future__ import annotations
 
 import contextvars
+import copy
 import inspect
 import math
 import threading
 import time
+import warnings
 import weakref
 from typing import Any, Callable, Optional, Sequence
 
 from . import _core
 from ._abi import ffi
-from .arrays import TORCH, copy_of, is_numpy, is_torch, module_of
+from .arrays import NUMPY, TORCH, copy_of, ids_array, is_numpy, is_torch, like, module_of, plain
 
 __all__ = [
     "LogitsProcessor",
@@ -27,16 +29,19 @@ __all__ = [
     "MaxLengthCriteria",
     "MaxTimeCriteria",
     "EosTokenCriteria",
+    "validate_stopping_criteria",
 ]
 
 PROCESSORS = "org.cadenza.python.processors"
 CRITERIA = "org.cadenza.python.criteria"
 CRITERIA_EOS = "org.cadenza.python.criteria-eos"
+STEPS = "org.cadenza.python.steps"  # an observer: it keeps the scores for the criteria
 
 
 class LogitsProcessor:
     """Edits scores: ``__call__(input_ids, scores) -> scores``.
 
+    R counts all rows of the batch, beams of all prompts too; those that have ended are filled with pad.
     input_ids: (R, length) int64; scores: (R, vocabulary) float32, which may be edited in place. Both are torch tensors if
     generate() was given tensors, else NumPy arrays; an object may keep them. The answer has the shape of scores: ValueError else.
     """
@@ -68,7 +73,9 @@ def _further(processor: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
 class StoppingCriteria:
     """Says which rows are done: ``__call__(input_ids, scores, **kwargs) -> bools (R,)``, or one bool for all rows.
 
-    input_ids hold the newest token; scores is None.
+    input_ids hold the newest token; R counts all rows of the batch, those that have ended are filled with pad, and what is said of
+    them changes nothing. Of a search, R counts the candidates of all prompts. scores: with output_scores a tuple of each step's
+    (R, vocabulary), else None.
     """
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
@@ -122,14 +129,25 @@ class EosTokenCriteria(StoppingCriteria):
     """Rows that end in one of these tokens are done."""
 
     def __init__(self, eos_token_id: Any) -> None:
-        given = eos_token_id.tolist() if hasattr(eos_token_id, "tolist") else eos_token_id
-        self.eos_token_id = given if isinstance(given, list) else [given]
+        given = plain(eos_token_id)
+        self._ends = given if isinstance(given, list) else [given]
+        self.eos_token_id = ids_array(self._ends)
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         done = _falses(input_ids)
-        for token in self.eos_token_id:
+        for token in self._ends:
             done = done | (input_ids[:, -1] == token)
         return done
+
+
+def validate_stopping_criteria(stopping_criteria: StoppingCriteriaList, max_length: int) -> StoppingCriteriaList:
+    """The criteria, with one of max_length if none has it; a UserWarning if theirs is another."""
+    theirs, made = stopping_criteria.max_length, copy.deepcopy(stopping_criteria)
+    if theirs is None:
+        made.append(MaxLengthCriteria(max_length=max_length))
+    elif theirs != max_length:
+        warnings.warn("You set different `max_length` for stopping criteria and `max_length` parameter", UserWarning, stacklevel=2)
+    return made
 
 
 class PrefixConstrained(LogitsProcessor):
@@ -175,8 +193,16 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_buffer, _INT32, _INT64 = ffi.buffer, "i4", "i8"
+_buffer, _unpack, _cast, _move, _HANDLE = ffi.buffer, ffi.unpack, ffi.cast, ffi.memmove, ffi.typeof("int64_t *")
+_INT32, _INT64, _FLOAT = "i4", "i8", "f4"
+_ONE_ROW = ((0, 1),)
 _calls: dict[int, "Call"] = {}
+
+
+def _from_numpy() -> Any:
+    import torch
+
+    return torch.from_numpy
 
 
 def in_callback() -> bool:
@@ -188,113 +214,148 @@ class Call:
     """Python objects of one request. Those at other places of its pipeline are parts of a first one, which has the error."""
 
     def __init__(self, processors: Sequence[Any], criteria: Sequence[Any], kind: str, root: Optional["Call"] = None) -> None:
+        import numpy
+
         self.processors = list(processors)
         self.criteria = list(criteria)
         self.torch = kind == TORCH
+        self.wrap: Any = _from_numpy() if self.torch else None
+        self.numpy: Any = numpy  # an import in a call costs more than what it is for
         self.root: "Call" = root or self
         self.error: Optional[BaseException] = None
         self.context = contextvars.copy_context()
         self.memory: Any = None  # of the scores that processors see
         self.shape = (0, 0)
         self.lent: Optional[weakref.ref[Any]] = None  # the array over it
-        self.place: Any = None  # of the engine's scores, and the view of them
-        self.seen: Any = None
+        self.steps: Optional[list[Any]] = None  # each step's scores, for the criteria
 
-    def ids(self, step: Any) -> Any:
+    def spans(self, step: Any, n: int) -> Sequence[tuple[int, int]]:
+        """Neighbouring rows of one length, (first, end): they are shown together. Drafts are judged by rows that each have a token
+        more than the one before, and the reference shows those one after the other."""
+        if n == 1:
+            return _ONE_ROW
+        lengths = [row.len for row in _unpack(step.input_ids, n)]
+        ends = [i + 1 for i in range(n) if i + 1 == n or lengths[i + 1] != lengths[i]]
+        return list(zip([0, *ends], ends))
+
+    def ids(self, step: Any, first: int, end: int) -> Any:
         """(rows, length) int64, made anew: they may be kept."""
-        import numpy
-
-        n, first = step.n_rows, step.input_ids[0]
-        length = first.len
-        if n == 1 and length:
-            return numpy.frombuffer(_buffer(first.at, 4 * length), _INT32).astype(_INT64).reshape(1, length)
-        made = numpy.empty((n, length), numpy.int64)
-        for row in range(n):
-            at = step.input_ids[row]
-            made[row] = numpy.frombuffer(ffi.buffer(at.at, 4 * length), numpy.int32) if length else 0
+        numpy, rows = self.numpy, step.input_ids
+        length = rows[first].len
+        if end - first == 1 and length:
+            return numpy.frombuffer(_buffer(rows[first].at, 4 * length), _INT32).astype(_INT64).reshape(1, -1)
+        made = numpy.empty((end - first, length), _INT64)
+        for i in range(first, end if length else first):
+            made[i - first] = numpy.frombuffer(_buffer(rows[i].at, 4 * length), _INT32)
         return made
 
     def lend(self, shape: tuple[int, int]) -> Any:
         """(R, V) float32 that nobody holds: the memory of the last call, unless a view or a tensor of it lives on. Views of an
         array that is itself a view of no array keep that array, so one weak reference tells of them all."""
-        import numpy
-
         if self.lent is None or self.lent() is not None or self.shape != shape:
             self.memory, self.shape = ffi.buffer(ffi.new("float[]", shape[0] * shape[1])), shape
-        lent: Any = numpy.ndarray(shape, numpy.float32, self.memory)
+        lent: Any = self.numpy.ndarray(shape, _FLOAT, self.memory)
         self.lent = weakref.ref(lent)
         return lent
 
-    def rows(self, scores: Any, n: int, width: int) -> Any:
-        """The engine's memory of the scores, (n, width); the last view of it, where it lies at the same place."""
-        import numpy
-
-        place = (scores.data, n, width, scores.stride)
-        if self.place != place:
-            whole = numpy.frombuffer(_buffer(scores.data, 4 * ((n - 1) * scores.stride + width)), numpy.float32)
-            self.place = place
-            self.seen = numpy.lib.stride_tricks.as_strided(whole, (n, width), (4 * scores.stride, 4)) if n > 1 else whole.reshape(1, width)
-        return self.seen
+    def rows(self, at: Any, stride: int, shape: tuple[int, int]) -> Any:
+        """The engine's memory of rows of scores, as an array."""
+        n, width = shape
+        whole = self.numpy.frombuffer(_buffer(at, 4 * ((n - 1) * stride + width)), _FLOAT)
+        return self.numpy.lib.stride_tricks.as_strided(whole, shape, (4 * stride, 4))
 
     def process(self, step: Any, scores: Any) -> None:
-        import numpy
+        n, at, stride = scores.n_rows, scores.data, scores.stride
+        for first, end in self.spans(step, n):
+            self.process_rows(self.ids(step, first, end), at + first * stride, stride, (end - first, scores.n_vocab))
 
-        n, width = scores.n_rows, scores.n_vocab
-        rows = self.rows(scores, n, width)
-        lent = self.lend((n, width))
-        numpy.copyto(lent, rows)
-        ids = self.ids(step)
-        if self.torch:
-            import torch
-
-            answer = self.run(torch.from_numpy(ids), torch.from_numpy(lent))
+    def process_rows(self, ids: Any, at: Any, stride: int, shape: tuple[int, int]) -> None:
+        """A row is copied for the processors, who may keep it, and what they make of it is copied back: as plain memory where it lies in
+        one piece, which touches less code than NumPy's assignments; the weights have gone through the caches since the last step."""
+        lent, size = self.lend(shape), 4 * shape[0] * shape[1]
+        one_piece = shape[0] == 1 or stride == shape[1]
+        if one_piece:
+            _move(self.memory, at, size)
         else:
-            answer = self.run(ids, lent)
-        numpy.copyto(rows, _as_scores(answer, (n, width)))
+            lent[...] = self.rows(at, stride, shape)
+        same, answer = self.answer(ids, lent, shape)
+        if same and one_piece:
+            _move(at, self.memory, size)
+        else:
+            self.rows(at, stride, shape)[...] = lent if same else _as_scores(answer, shape)
 
-    def run(self, ids: Any, scores: Any) -> Any:
-        shape = tuple(scores.shape)
+    def answer(self, ids: Any, lent: Any, shape: tuple[int, int]) -> tuple[bool, Any]:
+        """(whether it lies where the scores were, what the processors returned)"""
+        if self.wrap is None:
+            answer = self.run(ids, lent, shape)
+            return answer is lent, answer
+        given = self.wrap(lent)
+        place = given.data_ptr()
+        answer = self.run(self.wrap(ids), given, shape)
+        return answer is given and answer.data_ptr() == place, answer  # a tensor may be given other memory
+
+    def run(self, ids: Any, scores: Any, shape: tuple[int, int]) -> Any:
+        given = scores
         for processor in self.processors:
             scores = processor(ids, scores)
-            if not hasattr(scores, "shape") or tuple(scores.shape) != shape:
+            if scores is not given and (not hasattr(scores, "shape") or tuple(scores.shape) != shape):
                 found = f"shape {tuple(scores.shape)}" if hasattr(scores, "shape") else type(scores).__name__
                 raise ValueError(f"{_name(processor)} returned {found}: expected scores of shape {shape}")
+        if scores is given and tuple(scores.shape) != shape:
+            raise ValueError(f"a processor gave scores another shape, {tuple(scores.shape)}: expected {shape}")
         return scores
 
     def test(self, step: Any, stops: Any) -> None:
-        import numpy
+        steps = self.root.steps
+        scores = None if steps is None else tuple(steps)
+        for first, end in self.spans(step, step.n_rows):
+            ids: Any = self.ids(step, first, end)
+            if self.wrap is not None:
+                ids = self.wrap(ids)
+            for criterion in self.criteria:
+                answer = criterion(ids, scores)
+                if answer is not False:
+                    self.stop(criterion, answer, end - first, stops + first)
 
-        ids: Any = self.ids(step)
-        if self.torch:
-            import torch
+    def stop(self, criterion: Any, answer: Any, n: int, stops: Any) -> None:
+        """What a criterion says, to the engine."""
+        numpy = self.numpy
+        if is_torch(answer):
+            answer = answer.detach().cpu().numpy()
+        done = numpy.asarray(answer, dtype=bool)
+        if done.ndim and done.shape != (n,):
+            raise ValueError(f"{_name(criterion)} returned shape {done.shape}: expected ({n},) or one bool")
+        if not done.any():
+            return
+        for row in range(n) if done.ndim == 0 else numpy.flatnonzero(done).tolist():
+            stop = stops[row]
+            if stop.reason == 0:
+                stop.reason = 5
+                stop.text.at = _CUSTOM
+                stop.text.len = len(_CUSTOM) - 1
 
-            ids = torch.from_numpy(ids)
-        for criterion in self.criteria:
-            answer = criterion(ids, None)
-            if is_torch(answer):
-                answer = answer.detach().cpu().numpy()
-            done = numpy.broadcast_to(numpy.asarray(answer, dtype=bool), (step.n_rows,)) if numpy.ndim(answer) == 0 else numpy.asarray(answer, dtype=bool)
-            if done.shape != (step.n_rows,):
-                raise ValueError(f"{_name(criterion)} returned shape {done.shape}: expected ({step.n_rows},) or one bool")
-            for row in numpy.flatnonzero(done):
-                stop = stops[int(row)]
-                if stop.reason == 0:
-                    stop.reason = 5
-                    stop.text.at = _CUSTOM
-                    stop.text.len = len(_CUSTOM) - 1
+    def keep_step(self, step: Any, seen: Any) -> None:
+        """The scores of a whole step, for the criteria. Those of made-up histories are no step's."""
+        numpy, n, width = self.numpy, step.n_rows, seen.n_vocab
+        if n != step.request.n_rows or self.steps is None:
+            return
+        made = numpy.empty((n, width), numpy.float32)
+        for row in range(n):
+            made[row] = numpy.frombuffer(_buffer(seen.after[row], 4 * width), numpy.float32)
+        self.steps.append(like(made, TORCH if self.torch else NUMPY))
 
     def guarded(self, step: Any, function: Callable[..., None], *args: Any) -> int:
         """A status; an exception is kept."""
         root = self.root
-        _thread.call = self
-        try:
-            if root.error is None:
+        if root.error is None:
+            _thread.call = self
+            try:
                 root.context.run(function, step, *args)
                 return 0
-        except BaseException as error:  # noqa: B036 - raised again in the caller
-            root.error = error
-        finally:
-            _thread.call = None
+            except BaseException as error:  # noqa: B036 - raised again in the caller
+                root.error = error
+            finally:
+                _thread.call = None
         step.host.fail(step, 9, _RAISED)
         return 9
 
@@ -318,7 +379,7 @@ def _as_scores(answer: Any, shape: tuple[int, int]) -> Any:
 
 
 def _call_of(step: Any) -> Call:
-    return _calls[int(ffi.cast("int64_t *", step.params)[0])]
+    return _calls[_cast(_HANDLE, step.params)[0]]
 
 
 @_core.callback("cdz_status(*)(const cdz_step *, cdz_scores *)", error=13)
@@ -331,6 +392,21 @@ def _apply(step: Any, scores: Any) -> int:
 def _test(step: Any, stops: Any) -> int:
     call = _call_of(step)
     return call.guarded(step, call.test, stops)
+
+
+@_core.callback("cdz_status(*)(const cdz_step *, const cdz_seen *)", error=13)
+def _steps(step: Any, seen: Any) -> int:
+    call = _call_of(step)
+    return call.guarded(step, call.keep_step, seen)
+
+
+_ended = ffi.new("cdz_ended_api *", [ffi.sizeof("cdz_ended_api")])
+
+
+@_core.callback("const void *(*)(const char *)", error=ffi.NULL)
+def _sees_ended(name: Any) -> Any:
+    """The tables of the plugins that are shown the rows that have ended, as transformers shows them."""
+    return ffi.cast("const void *", _ended) if ffi.string(name) == b"cadenza.ended/1" else ffi.NULL
 
 
 def _base(base: Any, keep: list[Any], kind: int, size: int, name: str) -> None:
@@ -366,11 +442,15 @@ def _register(runtime: _core.Runtime) -> None:
         keep: list[Any] = []
         processor = describe(keep, "cdz_processor", 1, PROCESSORS)
         processor.caps, processor.apply = 1, _apply
-        made = [processor]
+        steps = describe(keep, "cdz_observer", 5, STEPS)
+        steps.scores = _steps
+        made = [processor, steps]
         for name, caps in ((CRITERIA, 0), (CRITERIA_EOS, 1 << 16)):
             criterion = describe(keep, "cdz_criterion", 2, name)
             criterion.caps, criterion.test = caps, _test
             made.append(criterion)
+        for each in made:
+            each.base.extension = _sees_ended
         made += watchers.descriptors(keep)
         for descriptor in made:
             err = _core.new_error()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import difflib
 import json
+import pathlib
+import threading
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Union
 
-from . import _core, arrays
+from . import _core, arrays, templates
 from ._abi import ffi
-from .errors import CadenzaError, StateError, UsageError
+from .errors import CadenzaError, StateError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import os
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
     from .model import Model
 
 __all__ = ["AutoTokenizer", "Tokenizer", "BatchEncoding"]
+
+_RENDERED = 8  # templates of the caller's own that a tokenizer keeps ready
 
 
 class BatchEncoding(dict):  # type: ignore[type-arg]
@@ -34,7 +40,8 @@ class BatchEncoding(dict):  # type: ignore[type-arg]
 class Tokenizer:
     """A model's tokenizer. ``tokenizer(text or texts, padding=, truncation=, max_length=, return_tensors=None, "np" or "pt")``.
 
-    padding_side, truncation_side and pad_token can be set.
+    padding_side, truncation_side, pad_token and chat_template can be set. The sides are those of tokenizer_config.json, else
+    transformers' for the tokenizer's class: mostly "right", which generation from a batch does not want.
     """
 
     def __init__(self, model: "Model") -> None:
@@ -44,10 +51,13 @@ class Tokenizer:
         if not info:
             raise StateError(f"{model.name_or_path}: the model has no tokenizer")
         self._info: dict[str, Any] = json.loads(_core.take_text(info))
-        self.padding_side = "right" if model._has_encoder else "left"
-        self.truncation_side = "right"
         self.name_or_path = model.name_or_path
-        self.chat_template = self._info.get("chat_template")
+        path = pathlib.Path(self.name_or_path)
+        self.padding_side, self.truncation_side = templates.sides_of(path, model._info.get("model_type"))
+        self._templates = templates.of_folder(path) if path.is_dir() else self._info.get("chat_template")
+        self._own_templates = copy.copy(self._templates)
+        self._rendered: dict[tuple[str, bool], templates.Rendered] = {}
+        self._lock = threading.Lock()
         self.model_max_length = int(_core.library().cdz_model_context(model._pointer)) or 10**30
         for name in ("bos", "eos", "pad", "unk"):
             setattr(self, f"_token_{name}", (self._info.get(f"{name}_token"), self._info.get(f"{name}_token_id")))
@@ -58,14 +68,17 @@ class Tokenizer:
         """The tokenizer of a model's folder, file or id. OSError: there is none."""
         from .model import Model
 
-        side = kwargs.pop("padding_side", None)
+        sides = {name: kwargs.pop(name) for name in ("padding_side", "truncation_side") if kwargs.get(name) is not None}
+        for name, side in sides.items():
+            if side not in ("left", "right"):
+                raise UsageError(f'{name}: expected "left" or "right", found {side!r}')
         model = Model.from_pretrained(
             pretrained_model_name_or_path,
             **{k: v for k, v in kwargs.items() if k in ("revision", "cache_dir", "threads", "device")},
         )
         made = cls(model)
-        if side is not None:
-            made.padding_side = side
+        for name, side in sides.items():
+            setattr(made, name, side)
         return made
 
     # -- texts to ids ----------------------------------------------------------------------------------------
@@ -107,6 +120,8 @@ class Tokenizer:
     def __call__(
         self,
         text: Any,
+        text_pair: Any = None,
+        *,
         padding: Any = False,
         truncation: Any = False,
         max_length: Optional[int] = None,
@@ -115,21 +130,43 @@ class Tokenizer:
         padding_side: Optional[str] = None,
         return_attention_mask: bool = True,
         return_token_type_ids: bool = False,
+        return_length: bool = False,
+        pad_to_multiple_of: Optional[int] = None,
         **kwargs: Any,
     ) -> BatchEncoding:
+        if text_pair is not None:
+            raise UnsupportedError("text_pair: pairs of texts are for classifiers; join the two, or encode each")
         single = isinstance(text, str)
+        if not single and not isinstance(text, (list, tuple)):
+            raise UsageError(f"text: expected a text or a list of texts, found {type(text).__name__}")
         rows = [self.encode(t, add_special_tokens=add_special_tokens) for t in ([text] if single else text)]
         if truncation and max_length is not None:
             rows = [row[:max_length] if self.truncation_side == "right" else row[-max_length:] for row in rows]
-        return self._pad(rows, padding, max_length, return_tensors, single, padding_side, return_attention_mask)
+        made = self._pad(rows, padding, max_length, return_tensors, single, padding_side, return_attention_mask, pad_to_multiple_of)
+        if return_token_type_ids:
+            ids = made.pop("input_ids")
+            zeros = ids * 0 if return_tensors else [0] * len(ids) if single else [[0] * len(row) for row in ids]
+            made = BatchEncoding({"input_ids": ids, "token_type_ids": zeros, **made})
+        if return_length:
+            made["length"] = self._lengths(made["input_ids"], single, return_tensors)
+        return made
+
+    @staticmethod
+    def _lengths(ids: Any, single: bool, tensors: Optional[str]) -> Any:
+        """Of each row, pads counted."""
+        lengths = [len(ids)] if single and not tensors else [len(row) for row in ids]
+        if tensors:
+            return arrays.ids_like([lengths], arrays.kind_of(ids))[0]
+        return lengths
 
     def _pad(self, rows: list[list[int]], padding: Any, max_length: Optional[int], tensors: Optional[str], single: bool,
-             side: Optional[str], with_mask: bool) -> BatchEncoding:  # fmt: skip
+             side: Optional[str], with_mask: bool, multiple: Optional[int] = None) -> BatchEncoding:  # fmt: skip
         mask = [[1] * len(row) for row in rows]
         if padding and padding != "do_not_pad":
             if self.pad_token_id is None:
                 raise UsageError("the tokenizer has no pad token: tokenizer.pad_token = tokenizer.eos_token")
             width = max_length if padding == "max_length" and max_length else max((len(row) for row in rows), default=0)
+            width += -width % (multiple or 1)
             left = (side or self.padding_side) == "left"
             for i, row in enumerate(rows):
                 n = max(0, width - len(row))
@@ -167,14 +204,10 @@ class Tokenizer:
             if isinstance(ids[0], list):
                 return [self.decode(row, skip_special_tokens) for row in ids]
         self._model._alive()
-        out, err, lib = ffi.new("char **"), _core.new_error(), _core.library()
         try:
-            given = ffi.new("int32_t[]", ids)
+            return templates.text(self._model._pointer, ids, skip_special_tokens)
         except (TypeError, OverflowError) as error:
             raise UsageError(f"decode: {error}") from None
-        status = lib.cdz_detokenize(self._model._pointer, given, len(ids), skip_special_tokens, out, err)
-        _core.check(status, err)
-        return _core.take_text(out[0])
 
     def batch_decode(self, sequences: Any, skip_special_tokens: bool = False, **kwargs: Any) -> list[str]:
         return [self.decode(row, skip_special_tokens) for row in sequences]
@@ -202,6 +235,10 @@ class Tokenizer:
             ids = ids[len(before) : len(ids) - len(behind)]
             return ids[0] if len(ids) == 1 else self.unk_token_id
         return [self.convert_tokens_to_ids(token) for token in tokens]
+
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        """The text of tokens as this tokenizer writes them."""
+        return "".join(tokens)
 
     def get_vocab(self) -> dict[str, int]:
         """Texts of tokens and their ids; of tokens with the same text, the first."""
@@ -231,37 +268,100 @@ class Tokenizer:
         return_dict: bool = True,
         **kwargs: Any,
     ) -> Any:
-        """A conversation, or a list of them, as ids by the model's chat template; a text with tokenize=False."""
+        """A conversation, or a list of them, as ids by the chat template; a text with tokenize=False.
+
+        chat_template: a template's text, or the name of one of the model's. ValueError: there is no template, or it fails.
+        """
         if add_generation_prompt and continue_final_message:
             raise ValueError("add_generation_prompt and continue_final_message: give one of them")
         if not isinstance(conversation, (list, tuple)):
             raise UsageError(f"conversation: expected a list of messages, found {type(conversation).__name__}")
+        if kwargs.pop("return_assistant_tokens_mask", False):
+            raise UnsupportedError("return_assistant_tokens_mask: ids carry no marks of who wrote them")
         many = bool(conversation) and isinstance(conversation[0], (list, tuple))
         variables = {**kwargs, "add_generation_prompt": add_generation_prompt}
         if continue_final_message:
             variables["continue_final_message"] = True
+        picked = self._pick(chat_template, tools)
         rows = []
         for messages in conversation if many else [conversation]:
             document: dict[str, Any] = {"messages": messages, "chat_template_kwargs": variables}
-            for name, value in (("tools", tools), ("documents", documents), ("chat_template", chat_template)):
+            for key, value in (("tools", tools), ("documents", documents)):
                 if value is not None:
-                    document[name] = value
-            rows.append(self._chat_ids(document))
+                    document[key] = value
+            rows.append(self._chat(document, picked, tokenize))
         if not tokenize:
-            texts = [self.decode(row) for row in rows]
-            return texts if many else texts[0]
+            return rows if many else rows[0]
+        if truncation and max_length is not None:
+            rows = [row[:max_length] if self.truncation_side == "right" else row[-max_length:] for row in rows]
         made = self._pad(rows, padding, max_length, return_tensors, not many and return_tensors is None, None, True)
         return made if return_dict else made["input_ids"]
 
-    def _chat_ids(self, document: dict[str, Any]) -> list[int]:
+    @property
+    def chat_template(self) -> templates.Templates:
+        """The template's text; of several, {name: text}; None."""
+        return self._templates
+
+    @chat_template.setter
+    def chat_template(self, given: templates.Templates) -> None:
+        texts = list(given.values()) if isinstance(given, dict) else [given]
+        if given is not None and not all(isinstance(each, str) for each in texts):
+            raise UsageError(f"chat_template: expected a text, or texts by their names, found {type(given).__name__}")
+        self._templates = given
+
+    def get_chat_template(self, chat_template: Optional[str] = None, tools: Any = None) -> str:
+        """The text of the template that apply_chat_template would take."""
+        many = self._templates if isinstance(self._templates, dict) else {}
+        if chat_template is not None:
+            return many.get(chat_template, chat_template)
+        if isinstance(self._templates, str):
+            return self._templates
+        if tools is not None and "tool_use" in many:
+            return many["tool_use"]
+        if "default" in many:
+            return many["default"]
+        if many:
+            raise UsageError(f"chat_template: the model has several and no default: give one of {sorted(many)}")
+        raise UsageError("chat_template: the model has none: set tokenizer.chat_template, or give apply_chat_template(chat_template=TEXT)")
+
+    def _pick(self, given: Optional[str], tools: Any) -> tuple[bool, Optional[str], Optional[str]]:
+        """(whether the library has the template, its name there, its text if that is known)"""
+        if given is not None and not isinstance(given, str):
+            raise UsageError(f"chat_template: expected a text or a name, found {type(given).__name__}")
+        own = self._templates == self._own_templates
+        named = self._templates if isinstance(self._templates, dict) else {"default": self._templates} if self._templates else {}
+        if given is None or "{" in given:
+            return own and given is None, None, self.get_chat_template(given, tools)
+        if given in named:
+            return own, given, named[given]
+        if own and not pathlib.Path(self.name_or_path).is_dir():
+            return True, given, None  # the library knows the names of a GGUF file's templates
+        near = difflib.get_close_matches(given, list(named), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"chat_template: {given!r} is no text of a template, and no name of one: found {sorted(named)}{hint}")
+
+    def _chat(self, document: dict[str, Any], picked: tuple[bool, Optional[str], Optional[str]], tokenize: bool) -> Any:
+        """A conversation's ids, or its text."""
+        own, name, whole = picked
         self._model._alive()
-        data = json.dumps(document).encode()
-        out, n, err, lib = ffi.new("int32_t **"), ffi.new("size_t *"), _core.new_error(), _core.library()
-        _core.check(lib.cdz_apply_chat_template(self._model._pointer, data, len(data), out, n, err), err)
-        try:
-            return list(ffi.unpack(out[0], n[0])) if n[0] else []
-        finally:
-            lib.cdz_free(out[0])
+        if own and (tokenize or whole is None):
+            found = templates.ids(self._model._pointer, document if name is None else {**document, "chat_template": name})
+            return found if tokenize else self.decode(found)
+        assert whole is not None
+        rendered = self._render(whole, exact=not tokenize)
+        return rendered.ids(document) if tokenize else rendered.text(document)
+
+    def _render(self, whole: str, exact: bool) -> templates.Rendered:
+        """Kept for the next conversation: of few texts."""
+        with self._lock:
+            made = self._rendered.pop((whole, exact), None)
+            if made is None:
+                special = templates.special_of(pathlib.Path(self.name_or_path), self._info)
+                made = templates.Rendered(self._model, whole, special, exact)
+            self._rendered[whole, exact] = made
+            if len(self._rendered) > _RENDERED:
+                del self._rendered[next(iter(self._rendered))]
+            return made
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -290,6 +390,13 @@ class Tokenizer:
     eos_token_id = property(lambda self: self._special("eos", 1), lambda self, v: self._set_special_id("eos", v))
     pad_token_id = property(lambda self: self._special("pad", 1), lambda self, v: self._set_special_id("pad", v))
     unk_token_id = property(lambda self: self._special("unk", 1), lambda self, v: self._set_special_id("unk", v))
+
+    is_fast = True
+
+    @property
+    def special_tokens_map(self) -> dict[str, str]:
+        named = {f"{name}_token": self._special(name, 0) for name in ("bos", "eos", "unk", "pad")}
+        return {name: token for name, token in named.items() if token is not None}
 
     @property
     def all_special_tokens(self) -> list[str]:

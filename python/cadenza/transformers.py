@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
@@ -426,7 +427,8 @@ class TransformersModel(Model):
         self.config = ModelConfig(**model.config.to_dict())
         self.generation_config = GenerationConfig()
         self._own: dict[str, Any] = {}
-        self._info = {}
+        self._info = {"layers": int(getattr(config, "num_hidden_layers", 0) or 0)}
+        self._lock = threading.Lock()
         self._has_encoder = False
         self._vocab = int(config.vocab_size)
         self._custom = None

@@ -9,7 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STRUCTS = (
     "cdz_error cdz_options cdz_model_options cdz_event cdz_request cdz_stats cdz_result_tensor cdz_transition "
-    "cdz_function_row cdz_function_model cdz_rules_options cdz_plugin_base cdz_param cdz_step cdz_scores cdz_request_info cdz_host cdz_processor cdz_criterion cdz_stop cdz_ids cdz_drafter cdz_draft cdz_observer cdz_seen"
+    "cdz_function_row cdz_function_model cdz_rules_options cdz_plugin_base cdz_param cdz_step cdz_scores cdz_request_info cdz_host cdz_processor cdz_criterion cdz_stop cdz_ids cdz_drafter cdz_draft cdz_observer cdz_seen cdz_ended_api"
 ).split()
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
@@ -20,7 +20,7 @@ def test_sizes_and_places(tmp_path):
     from cadenza._abi import ffi
 
     lines = ["#include <stdio.h>", "#include <cadenza/cadenza.h>", "#include <cadenza/processor.h>",
-             "#include <cadenza/criterion.h>", "#include <cadenza/drafter.h>", "#include <cadenza/observer.h>", "int main(void) {"]  # fmt: skip
+             "#include <cadenza/criterion.h>", "#include <cadenza/drafter.h>", "#include <cadenza/observer.h>", "#include <cadenza/ext/ended.h>", "int main(void) {"]  # fmt: skip
     for name in STRUCTS:
         lines.append(f'printf("{name} size %zu\\n", sizeof({name}));')
         for field, _ in ffi.typeof(name).fields:

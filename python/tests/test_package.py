@@ -15,6 +15,7 @@ import numpy
 import pytest
 
 import cadenza
+from conftest import DICTIONARY
 
 PROMPT = [[5, 6, 9]]
 GREEDY = dict(do_sample=False, max_new_tokens=6, eos_token_id=None)
@@ -402,11 +403,66 @@ def test_tokenizer(tokenizer):
     text = "river (noun): a stream"
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids, skip_special_tokens=True) == text
-    both = tokenizer(["a", text], padding=True, return_tensors="np")
+    assert tokenizer(["a", text], padding=True, return_tensors="np").attention_mask[0, -1] == 0
+    both = tokenizer(["a", text], padding=True, padding_side="left", return_tensors="np")
     assert both.input_ids.shape == both["attention_mask"].shape and both.attention_mask[0, 0] == 0
     with pytest.raises(ValueError):
         tokenizer(["a", text], return_tensors="np")
     assert tokenizer.batch_decode([ids, ids]) == [tokenizer.decode(ids)] * 2
+
+
+TALK = [{"role": "user", "content": "What?"}, {"role": "assistant", "content": "A stream."}]
+SHORT = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}"
+
+
+def test_templates_of_ones_own(golden):
+    """A text, one of several, one that is set; the model's own stays as it was."""
+    own = cadenza.AutoTokenizer.from_pretrained(DICTIONARY)
+    before = own.apply_chat_template(TALK)
+    assert own.apply_chat_template(TALK, chat_template=SHORT, tokenize=False) == "u:What?\na:A stream.\n"
+    assert own.apply_chat_template(TALK, chat_template=SHORT, return_dict=False) == own.encode("u:What?\na:A stream.\n")
+    assert own.apply_chat_template(TALK) == before and "messages" in own.chat_template
+    for i in range(12):  # more than are kept
+        assert own.apply_chat_template(TALK, chat_template=f"{{{{ messages[0].content }}}}{i}", tokenize=False) == f"What?{i}"
+    own.chat_template = {"default": SHORT, "count": "{{ messages | length }}", "tool_use": "{{ tools | length }}"}
+    assert own.apply_chat_template(TALK, tokenize=False).startswith("u:What?")
+    assert own.apply_chat_template(TALK, chat_template="count", tokenize=False) == "2"
+    assert own.apply_chat_template(TALK, tools=[{"name": "f"}], tokenize=False) == "1"
+    assert own.get_chat_template(tools=[]) == "{{ tools | length }}"
+    with pytest.raises(cadenza.UsageError, match="did you mean 'count'"):
+        own.apply_chat_template(TALK, chat_template="coumt")
+    with pytest.raises(cadenza.InputError, match=r"^chat_template:1:8"):
+        own.apply_chat_template(TALK, chat_template="{% for %}", tokenize=False)
+    with pytest.raises(ValueError, match="not today"):
+        own.apply_chat_template(TALK, chat_template="{{ raise_exception('not today') }}")
+    for wrong in (3, ["a"], {"default": 3}):
+        with pytest.raises(ValueError, match="chat_template"):
+            own.chat_template = wrong
+    own.chat_template = {"one": SHORT, "other": SHORT}
+    with pytest.raises(ValueError, match="no default"):
+        own.apply_chat_template(TALK)
+    own.chat_template = None
+    with pytest.raises(ValueError, match="has none"):
+        own.apply_chat_template(TALK)
+    without = cadenza.AutoTokenizer.from_pretrained(golden("llama_gqa"))
+    assert without.chat_template is None
+    assert without.apply_chat_template(TALK, chat_template="{{ bos_token }}{{ messages[0].content }}", tokenize=False) == "<s>What?"
+
+
+def test_templates_leave_no_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = cadenza.AutoTokenizer.from_pretrained(DICTIONARY)
+    own.apply_chat_template(TALK, chat_template=SHORT)
+    assert len(list(tmp_path.iterdir())) == 1
+    del own
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_embeddings_of_the_model(llama):
+    for call in (llama.get_input_embeddings, llama.get_output_embeddings):
+        with pytest.raises(cadenza.UnsupportedError, match="stay in the engine"):
+            call()
 
 
 def test_score_and_show(dictionary, tokenizer):

@@ -4,13 +4,16 @@ Each case is a function of (hf, load, ids): `hf` is the module, `load(name)` ope
 tensors with a tolerance for floats, everything else exactly. Kinds and types of arrays must be equal too.
 """
 
+import json
 import math
+import pathlib
 
 import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 import cadenza  # noqa: E402
+from conftest import DICTIONARY  # noqa: E402
 
 GREEDY = dict(do_sample=False, max_new_tokens=7, eos_token_id=None)
 EVERYTHING = dict(
@@ -66,6 +69,10 @@ def mask_of(ids, hidden=2):
     return mask
 
 
+def names_given(model, input_ids, **kwargs):
+    return sorted(kwargs), kwargs["position_ids"], kwargs["attention_mask"]
+
+
 def both(case):
     return case
 
@@ -112,6 +119,9 @@ DECODER_CASES = {
     "embeddings": lambda hf, m, ids: m.generate(inputs_embeds=embeddings(m, ids), attention_mask=torch.ones_like(ids), **GREEDY),
     "forward": lambda hf, m, ids: m(input_ids=ids).logits,
     "loop": lambda hf, m, ids: loop(m, ids),
+    "no ids": lambda hf, m, ids: m.generate(**GREEDY),
+    "mask of floats": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids).float(), **GREEDY),
+    "custom_generate, names": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids), custom_generate=names_given, **GREEDY),
     "custom_generate": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, **GREEDY),
     "custom_generate, processors": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, logits_processor=[Plus(9, 2.0)], repetition_penalty=1.3, **GREEDY),
     "custom_generate, everything": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, do_sample=True, max_new_tokens=7, eos_token_id=3, pad_token_id=0, sequence_bias={(9,): 1.0}, bad_words_ids=[[8]], encoder_repetition_penalty=1.2, encoder_no_repeat_ngram_size=2, exponential_decay_length_penalty=(2, 1.1), begin_suppress_tokens=[6], min_new_tokens=2, temperature=0.8, top_h=0.9, top_k=30, top_p=0.95, min_p=0.001, typical_p=0.9, epsilon_cutoff=0.0001, eta_cutoff=0.0001, renormalize_logits=True),
@@ -256,6 +266,30 @@ def test_encoder(golden, name, case):
     run(ENCODER_CASES[case], golden, name, True, rows())
 
 
+COMMON = dict(max_new_tokens=10, eos_token_id=2, pad_token_id=0, suppress_tokens=[0, 1, 2, 3, *range(98, 224), *range(225, 260)])
+OTHER_TOKENIZERS = {
+    "greedy": dict(), "mask": dict(attention_mask=torch.ones(1, 9, dtype=torch.long)), "an end": dict(eos_token_id=list(range(3, 90, 3))),
+    "min_new_tokens": dict(eos_token_id=list(range(3, 90, 3)), min_new_tokens=4), "length": dict(max_new_tokens=None, max_length=13),
+    "fields": dict(return_dict_in_generate=True, output_scores=True, output_logits=True), "lookbehind": dict(assistant_lookbehind=3, target_lookbehind=2),
+    "penalty": dict(repetition_penalty=1.4), "ngrams": dict(no_repeat_ngram_size=2), "beams": dict(num_beams=2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OTHER_TOKENIZERS, ids=str)
+def test_assistants_with_another_tokenizer(golden, case):
+    """Each with an assistant of its own: transformers' keeps the head that it was given, in whatever state an error left it."""
+    ids, made = torch.tensor([[90, 261, 81, 322, 270, 72, 321, 262, 280]]), []
+    for hf, model in zip((transformers, cadenza), models(golden, "llama_gqa", False)):
+        assistant = hf.AutoModelForCausalLM.from_pretrained(golden("llama_uad_draft"), dtype=torch.float32)
+        tokenizers = [hf.AutoTokenizer.from_pretrained(golden(name)) for name in ("llama_gqa", "llama_uad_draft")]
+        given = dict(do_sample=False, **COMMON, assistant_model=assistant, tokenizer=tokenizers[0], assistant_tokenizer=tokenizers[1])
+        with torch.no_grad():
+            made.append(model.generate(ids, **{**given, **OTHER_TOKENIZERS[case]}))
+    compare(*made)
+    with pytest.raises(ValueError, match="assistant_tokenizer: expected a tokenizer, found int"):
+        model.generate(ids, **{**given, "assistant_tokenizer": 3})
+
+
 ERRORS = {
     "unknown name": dict(temprature=0.5),
     "two ids": dict(input_ids=rows()),
@@ -318,6 +352,9 @@ BY_HAND = {
     "eta": lambda hf: hf.EtaLogitsWarper(0.1),
     "repetition": lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.7),
     "encoder repetition": lambda hf: hf.EncoderRepetitionPenaltyLogitsProcessor(1.7, IDS[:, :3]),
+    "repetition, prompt ignored": lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.7, prompt_ignore_length=3),
+    "codebooks": lambda hf: hf.AlternatingCodebooksLogitsProcessor(3, 4, 5),
+    "codebooks, second": lambda hf: hf.AlternatingCodebooksLogitsProcessor(2, 4, 5),
     "ngrams": lambda hf: hf.NoRepeatNGramLogitsProcessor(2),
     "encoder ngrams": lambda hf: hf.EncoderNoRepeatNGramLogitsProcessor(2, IDS.flip(1)),
     "encoder ngrams, one row": lambda hf: hf.EncoderNoRepeatNGramLogitsProcessor(1, IDS[0]),
@@ -352,6 +389,18 @@ def by_hand():
     return [scores, scores * 5, banned, ties, torch.zeros(2, 20)]
 
 
+def test_guidance_by_hand():
+    ids, scores = IDS[:1], torch.randn(2, 9, generator=torch.Generator().manual_seed(1))
+    want = transformers.ClassifierFreeGuidanceLogitsProcessor(1.5)(ids, scores)
+    ours = cadenza.ClassifierFreeGuidanceLogitsProcessor(1.5)
+    compare(want, ours(ids, scores))
+    assert (ours(ids.numpy(), scores.numpy()) == want.numpy()).all()
+    with pytest.raises(ValueError, match="twice the batch size"):
+        ours(torch.cat([ids, ids]), scores)
+    with pytest.raises(ValueError, match="got guidance scale 1.0"):
+        cadenza.ClassifierFreeGuidanceLogitsProcessor(1.0)
+
+
 @pytest.mark.parametrize("case", BY_HAND, ids=str)
 def test_by_hand(case):
     for scores in by_hand():
@@ -371,7 +420,8 @@ REFUSED = [
     lambda hf: hf.TemperatureLogitsWarper(2), lambda hf: hf.TemperatureLogitsWarper(0.0), lambda hf: hf.TopKLogitsWarper(0),
     lambda hf: hf.TopPLogitsWarper(1.5), lambda hf: hf.MinPLogitsWarper(2.0), lambda hf: hf.TypicalLogitsWarper(1.0),
     lambda hf: hf.EpsilonLogitsWarper(0.0), lambda hf: hf.EtaLogitsWarper(1.0), lambda hf: hf.TopHLogitsWarper(0.0),
-    lambda hf: hf.RepetitionPenaltyLogitsProcessor(2), lambda hf: hf.EncoderRepetitionPenaltyLogitsProcessor(-1.0, IDS),
+    lambda hf: hf.RepetitionPenaltyLogitsProcessor(2), lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.5, prompt_ignore_length=-1),
+    lambda hf: hf.AlternatingCodebooksLogitsProcessor(-1, 2, 3), lambda hf: hf.EncoderRepetitionPenaltyLogitsProcessor(-1.0, IDS),
     lambda hf: hf.NoRepeatNGramLogitsProcessor(0), lambda hf: hf.EncoderNoRepeatNGramLogitsProcessor(0, IDS),
     lambda hf: hf.SequenceBiasLogitsProcessor({}), lambda hf: hf.SequenceBiasLogitsProcessor({(1,): 2}),
     lambda hf: hf.SequenceBiasLogitsProcessor({(99,): 2.0})(IDS, torch.zeros(2, 20)), lambda hf: hf.NoBadWordsLogitsProcessor([]),
@@ -402,6 +452,146 @@ def test_criteria_by_hand(golden):
         lambda hf: hf.MaxTimeCriteria(0.0, 1.0), lambda hf: hf.StoppingCriteriaList([hf.MaxLengthCriteria(9), hf.EosTokenCriteria([1])]),
     ):  # fmt: skip
         compare(make(transformers)(ids, None), make(cadenza)(ids, None))
+
+
+def test_ids_of_processors_and_criteria():
+    """Attributes that hold ids are tensors."""
+    for make, name in (
+        (lambda hf: hf.EosTokenCriteria(3), "eos_token_id"), (lambda hf: hf.EosTokenCriteria(torch.tensor([3, 4])), "eos_token_id"),
+        (lambda hf: hf.MinLengthLogitsProcessor(9, [3, 4]), "eos_token_id"), (lambda hf: hf.ForcedEOSTokenLogitsProcessor(9, 3), "eos_token_id"),
+        (lambda hf: hf.MinNewTokensLengthLogitsProcessor(2, 3, 4), "eos_token_id"),
+        (lambda hf: hf.ExponentialDecayLengthPenalty((1, 1.5), 4, 2), "eos_token_id"),
+        (lambda hf: hf.SuppressTokensLogitsProcessor([3, 4]), "suppress_tokens"),
+        (lambda hf: hf.SuppressTokensAtBeginLogitsProcessor([3, 4], 1), "begin_suppress_tokens"),
+    ):  # fmt: skip
+        compare(getattr(make(transformers), name), getattr(make(cadenza), name))
+
+
+def test_unfeasible_lengths_are_warned_of(golden):
+    for model in models(golden, "llama_gqa", False):
+        for lengths in (dict(max_length=8, min_length=9), dict(max_new_tokens=3, min_new_tokens=5)):
+            with pytest.warns(UserWarning, match="Unfeasible length constraints: `min_"):
+                model.generate(rows(), do_sample=False, **lengths)
+        assert (str(model.dtype), model.main_input_name, model.num_parameters()) == ("torch.float32", "input_ids", 89040)
+        with pytest.raises(ValueError, match="dict with tuples as keys"):
+            model.generate(rows(), sequence_bias={50: -10.0}, **GREEDY)
+        with pytest.raises((ValueError, RuntimeError)):
+            model.generate(rows(), attention_mask=torch.full((2, 5), 0.5), **GREEDY)
+
+
+def test_rounds_are_streamed(golden):
+    """Tokens of drafts come as (1, tokens); here one by one."""
+    for options in (dict(assistant_model=True), dict(prompt_lookup_num_tokens=3)):
+        seen = []
+        for model in models(golden, "llama_gqa", False):
+            made = {name: model if value is True else value for name, value in options.items()}
+            streamer = Recorder()
+            model.generate(rows()[:1], streamer=streamer, **made, **GREEDY)
+            assert all(put.shape[0] == 1 for put in streamer.seen[:-1]) and streamer.seen[-1] == "end"
+            seen.append(torch.cat(streamer.seen[:-1], 1))
+        compare(*seen)
+
+
+def test_validated_criteria():
+    for hf in (transformers, cadenza):
+        validate = hf.generation.validate_stopping_criteria
+        assert validate(hf.StoppingCriteriaList(), 7).max_length == 7
+        with pytest.warns(UserWarning, match="different `max_length`"):
+            assert validate(hf.StoppingCriteriaList([hf.MaxLengthCriteria(5)]), 7).max_length == 5
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_unbatched_guidance_by_hand(golden, cached):
+    theirs, ours = models(golden, "llama_gqa", False)
+    scores = torch.randn(2, 384, generator=torch.Generator().manual_seed(2))
+    for negative in (None, rows()[:, :3]):
+        made = [
+            hf.UnbatchedClassifierFreeGuidanceLogitsProcessor(1.5, model, unconditional_ids=negative, use_cache=cached)
+            for hf, model in ((transformers, theirs), (cadenza, ours))
+        ]
+        ids = rows()
+        for step in range(3):
+            with torch.no_grad():
+                compare(made[0](ids, scores), made[1](ids, scores))
+            ids = torch.cat([ids, torch.tensor([[5 + step], [9]])], 1)
+
+
+TEXTS = [
+    dict(text="dog"), dict(text=["dog", "river (noun):"], padding=True, pad_to_multiple_of=8), dict(text="dog", return_token_type_ids=True),
+    dict(text=["dog"], return_length=True), dict(text="dog", return_length=True),
+    dict(text=["dog", "cat food"], padding=True, return_tensors="pt", return_length=True, return_token_type_ids=True),
+    dict(text=["dog", "river (noun):"], padding="max_length", max_length=4, truncation=True),
+]  # fmt: skip
+
+
+def test_tokenizers():
+    opened = [hf.AutoTokenizer.from_pretrained(DICTIONARY, padding_side="left") for hf in (transformers, cadenza)]
+    for case in TEXTS:
+        want, got = (tokenizer(**case) for tokenizer in opened)
+        compare({name: want[name] for name in want}, {name: got[name] for name in got}, str(case))
+    assert opened[0].special_tokens_map == opened[1].special_tokens_map and opened[0].is_fast == opened[1].is_fast
+    for tokenizer in opened:
+        assert tokenizer.convert_tokens_to_string(tokenizer.tokenize("river (noun):")) == "river (noun):"
+        with pytest.raises(ValueError):
+            tokenizer(3)
+    with pytest.raises(NotImplementedError, match="text_pair"):
+        opened[1]("dog", "cat")
+
+
+TALK = [{"role": "user", "content": "What does río mean? \u2603"}, {"role": "assistant", "content": "A  stream ."}]
+MARKED = (
+    "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{{ eos_token }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}{{ flavour }}{{ bos_token }}{{ pad_token }}"
+)
+SEVERAL = {"default": MARKED, "tool_use": "T{{ tools | length }}", "other": "{{ messages | length }}"}
+CHATS = {
+    "text": dict(tokenize=False), "ids": dict(), "prompt": dict(add_generation_prompt=True, flavour="x"), "ids alone": dict(return_dict=False),
+    "continued": dict(continue_final_message=True, tokenize=False), "cut": dict(truncation=True, max_length=5),
+    "padded": dict(padding="max_length", max_length=60), "tensors": dict(return_tensors="pt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["given", "set", "several", "named", "own"])
+def test_chat_templates(how):
+    opened = [hf.AutoTokenizer.from_pretrained(DICTIONARY) for hf in (transformers, cadenza)]
+    given = {"given": MARKED, "named": "other"}.get(how)
+    for tokenizer in opened:
+        if how in ("set", "several", "named"):
+            tokenizer.chat_template = MARKED if how == "set" else SEVERAL
+    assert opened[0].chat_template == opened[1].chat_template and opened[0].get_chat_template() == opened[1].get_chat_template()
+    for name, options in CHATS.items():
+        for talk in (TALK, [TALK, TALK[:1]]):
+            if talk is not TALK and name in ("tensors", "continued") or how == "named" and name == "continued":
+                continue
+            want, got = (tokenizer.apply_chat_template(talk, chat_template=given, **options) for tokenizer in opened)
+            compare(dict(want) if hasattr(want, "keys") else want, dict(got) if hasattr(got, "keys") else got, f"{how}, {name}")
+
+
+SIDES = [
+    ("llama", "LlamaTokenizer"), ("llama", None), ("mistral", "LlamaTokenizer"), ("gemma2", "GemmaTokenizerFast"), ("gemma2", None),
+    ("gemma2", "PreTrainedTokenizerFast"), (None, "LlamaTokenizer"), ("cohere", "CohereTokenizerFast"), ("qwen3", "LlamaTokenizer"),
+    ("granite", "GemmaTokenizer"), ("llama", "TokenizersBackend"),
+]  # fmt: skip
+
+
+def test_sides(golden, tmp_path):
+    """The file's, else what transformers takes for the tokenizer's class."""
+    from cadenza.templates import sides_of
+
+    for name in ("llama_gqa", "llama_uad_draft", DICTIONARY):
+        want, got = (hf.AutoTokenizer.from_pretrained(golden(str(name))) for hf in (transformers, cadenza))
+        assert (got.padding_side, got.truncation_side) == (want.padding_side, want.truncation_side)
+    source = pathlib.Path(golden("llama_gqa"))
+    (tmp_path / "tokenizer.json").write_bytes((source / "tokenizer.json").read_bytes())
+    config = json.loads((source / "tokenizer_config.json").read_text())
+    del config["padding_side"], config["tokenizer_class"]
+    for model_type, named in SIDES:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, **({"tokenizer_class": named} if named else {})}))
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type} if model_type else {}))
+        want = transformers.AutoTokenizer.from_pretrained(tmp_path)
+        assert sides_of(tmp_path, model_type) == (want.padding_side, want.truncation_side), (model_type, named)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "padding_side": "left", "truncation_side": "left"}))
+    assert sides_of(tmp_path, "llama") == ("left", "left")
 
 
 def test_streamed_text(golden, capsys):

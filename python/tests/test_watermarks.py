@@ -70,24 +70,24 @@ def test_synthid_processor():
         ids = torch.cat([ids, want.argmax(-1, keepdim=True)], 1)
 
 
-# What users import of transformers for generation and is not here, and why.
-ABSENT = {
-    "AlternatingCodebooksLogitsProcessor": "for Bark's audio",
-    "ClassifierFreeGuidanceLogitsProcessor": "for MusicGen's audio",
-    "WhisperTimeStampLogitsProcessor": "for Whisper's audio",
-    "UnbatchedClassifierFreeGuidanceLogitsProcessor": "takes a torch module; guidance_scale and negative_prompt_ids do it",
-    "BayesianDetectorConfig": "a torch model to be trained; `cadenza detect --detector` reads one",
-    "BayesianDetectorModel": "a torch model to be trained; `cadenza detect --detector` reads one",
-    "SynthIDTextWatermarkDetector": "takes such a torch model; `cadenza detect` does it",
-    "GenerationMixin": "a torch module's base class",
-    "ContinuousMixin": "a torch module's base class",
-}
-
-
 def test_names_that_users_import():
     transformers = pytest.importorskip("transformers")
     generation = pytest.importorskip("transformers.generation")
-    names = {name for name in dir(generation) if name[0].isupper()} & set(dir(transformers))
-    names |= {name for name in dir(transformers) if name.endswith("Cache") and hasattr(transformers.cache_utils, name)}
-    assert names - set(dir(cadenza)) == set(ABSENT)
+    named = {name for names in generation._import_structure.values() for name in names}
+    names = named | {name for name in dir(transformers) if name.endswith("Cache") and hasattr(transformers.cache_utils, name)}
+    assert names - set(dir(cadenza)) == set(cadenza._ABSENT)
     assert len(names) > 50
+    for name in sorted(named - set(cadenza._ABSENT)):
+        assert getattr(cadenza.generation, name) is getattr(cadenza, name)
+
+
+@pytest.mark.parametrize("package", ["cadenza", "cadenza.generation"])
+def test_absent_names_say_why(package):
+    module = __import__(package, fromlist=["GenerationConfig"])
+    for name, why in cadenza._ABSENT.items():
+        with pytest.raises(ImportError) as caught:
+            exec(f"from {package} import {name}")
+        assert str(caught.value) == f"cannot import name {name!r} from {package!r}: {why}"
+        assert not hasattr(module, name)
+    with pytest.raises(ImportError, match="cannot import name 'NoSuchName'"):
+        exec(f"from {package} import NoSuchName")

@@ -91,6 +91,7 @@
 ---@field samples boolean? naming this strategy implies do_sample = true
 ---@field greedy boolean? naming this strategy implies do_sample = false
 ---@field beams boolean? needs num_beams > 1
+---@field drops boolean? takes tokens out of its caches as it goes: a request may be longer than memory
 
 ---Proposes tokens that the model then verifies.
 ---@class cadenza.DrafterTable
@@ -197,6 +198,11 @@ function cadenza.observer(declaration) end
 ---@param declaration cadenza.PressTable
 function cadenza.press(declaration) end
 
+---The bytes of a file of data of the package, which plugin.ini must list: files = words.txt. They are read with the script.
+---@param name string
+---@return string
+function cadenza.file(name) end
+
 ---Loads another file of the package, which plugin.ini must list: files = words.lua. It runs once per request; every require
 ---of it returns what the file returned.
 ---@param name string "words" or "words.lua"
@@ -215,6 +221,13 @@ function vec.new(n, x) end
 ---@param values number[]
 ---@return cadenza.Vec
 function vec.from(values) end
+
+---The numbers that bytes hold as little-endian float32, as numpy's tofile writes them.
+---@param bytes string
+---@param from? integer the first of them, counted from 1 (1)
+---@param n? integer how many (the rest)
+---@return cadenza.Vec
+function vec.unpack(bytes, from, n) end
 
 ---A formula over every element x: "x > t ? x*a : x - b". names: its arguments, in the order apply takes them. Operators, from
 ---the tightest: ^, - not !, * /, + -, < <= > >= == != ~=, and &&, or ||, ? :. Functions: abs clamp(v, low, high) exp floor log
@@ -251,7 +264,7 @@ function Grammar:accepts(at) end
 ---@param at? string|integer
 ---@return string
 function Grammar:forced(at) end
----From begin on. The tokens that keep the text in the language; those that end a text come where it accepts.
+---From begin on. The tokens that keep the text in the language. Those that end a text are not among them: they may come where it accepts.
 ---@param at? string|integer
 ---@return cadenza.Bitset
 function Grammar:allowed(at) end
@@ -271,6 +284,7 @@ function Grammar:feed(state, what) end
 ---@field grammar string? GBNF or Lark, told apart by their look
 ---@field gbnf string?
 ---@field lark string?
+---@field structural_tag string? JSON, as text
 ---@field choice string[]?
 
 ---Compiles a constraint when it is first asked: docs/structured.md.
@@ -801,6 +815,48 @@ function Decoder:seq_hide_as(seq, row) end
 ---@param seq cadenza.Seq
 ---@param edits cadenza.Edit[]
 function Decoder:seq_steer(seq, edits) end
+---The model reads these vectors in place of what it has for the sequence's tokens from `from` on, counted from 1 among those
+---that it sees; a row's too. Ids stay what processors see. A number n in place of vectors: n ids are read as ids again.
+---@param seq cadenza.Seq
+---@param from integer
+---@param vectors cadenza.Vec[]|integer
+function Decoder:seq_embeds(seq, from, vectors) end
+---Appends positions that are read as these vectors; their id is what processors see there.
+---@param seq cadenza.Seq
+---@param vectors cadenza.Vec[]
+---@param id? integer 0
+function Decoder:seq_append_embeds(seq, vectors, id) end
+---Takes tokens out of the sequence's cache, from 1 among those that the model sees, `to` being the last one; a row's too.
+---@param seq cadenza.Seq
+---@param from integer
+---@param to integer
+---@param options? { renumber: boolean? }
+function Decoder:seq_drop(seq, from, to, options) end
+---Keys and values that a layer and kv head, from 0, has of tokens of the sequence, and which tokens these are.
+---@param seq cadenza.Seq
+---@param layer integer
+---@param head integer
+---@param from? integer 1
+---@param to? integer the last one
+---@return cadenza.Vec[] keys
+---@return cadenza.Vec[] values
+---@return integer[] tokens
+function Decoder:seq_kv(seq, layer, head, from, to) end
+---The same of the only row.
+---@param layer integer
+---@param head integer
+---@param from? integer 1
+---@param to? integer the last one
+---@return cadenza.Vec[] keys
+---@return cadenza.Vec[] values
+---@return integer[] tokens
+function Decoder:kv(layer, head, from, to) end
+---What the sequence's newest tokens look at, in these layers: [layer, as they were named][head + 1][token, oldest first].
+---@param seq cadenza.Seq
+---@param layers integer[]
+---@param queries? integer 1: the newest so many tokens
+---@return cadenza.Vec[][][]
+function Decoder:seq_attention(seq, layers, queries) end
 ---@param seq cadenza.Seq
 ---@return cadenza.Ids
 function Decoder:seq_ids(seq) end
@@ -987,6 +1043,11 @@ function Decoder:head(hidden) end
 ---@param hidden cadenza.Vec[]
 ---@return cadenza.Vec[]
 function Decoder:lens(hidden) end
+---What the model has for these ids where its first layer reads them, as seq:embeds takes it.
+---@param ids cadenza.IdList
+---@param model? string the target
+---@return cadenza.Vec[]
+function Decoder:embed(ids, model) end
 ---Which of ctx.prompts a row continues.
 ---@param row? integer
 ---@return integer
@@ -1016,7 +1077,8 @@ function Decoder:token_text(id) end
 ---@param ... any
 function Decoder:log(...) end
 
----A sequence of tokens with a KV cache. The sequence of a row can only be read, forked and steered.
+---A sequence of tokens with a KV cache. The sequence of a row can only be read, forked, steered, given vectors and
+---cut in its cache.
 ---@class cadenza.Seq
 ---@operator len: integer
 local Seq = {}
@@ -1038,6 +1100,39 @@ function Seq:hide_as(row) end
 ---@param edits cadenza.Edit[]
 ---@return cadenza.Seq self
 function Seq:steer(edits) end
+---The model reads these vectors in place of what it has for the tokens from `from` on, counted from 1 among those that it sees.
+---Whatever takes a token back forgets its vector. A number n in place of vectors: n ids are read as ids again.
+---@param from integer
+---@param vectors cadenza.Vec[]|integer
+---@return cadenza.Seq self
+function Seq:embeds(from, vectors) end
+---Appends positions that are read as these vectors (not to a row: ctx:insert, then seq:embeds).
+---@param vectors cadenza.Vec[]
+---@param id? integer 0: what ids of the sequence have there
+---@return cadenza.Seq self
+function Seq:append_embeds(vectors, id) end
+---Takes tokens out of its cache, from 1 among those that the model sees, `to` being the last one: later tokens do not see them, while
+---ids, and all that sees ids, know of no drop. renumber: what is left closes ranks, and tokens go on behind it.
+---@param from integer
+---@param to integer
+---@param options? { renumber: boolean? }
+---@return cadenza.Seq self
+function Seq:drop(from, to, options) end
+---Keys, as attention reads them, and values that a layer and kv head, from 0, has, and which tokens these are of.
+---@param layer integer
+---@param head integer
+---@param from? integer 1
+---@param to? integer the last one
+---@return cadenza.Vec[] keys
+---@return cadenza.Vec[] values
+---@return integer[] tokens
+function Seq:kv(layer, head, from, to) end
+---What its newest tokens look at, in these layers, from 0: [layer, as they were named][head + 1][token, oldest first] a vector over
+---the tokens. It takes a pass over these tokens.
+---@param layers integer[]
+---@param queries? integer 1: the newest so many tokens
+---@return cadenza.Vec[][][]
+function Seq:attention(layers, queries) end
 ---@return cadenza.Ids
 function Seq:ids() end
 ---@return integer

@@ -60,20 +60,22 @@ typedef struct search {
     int32_t *tokens;
     bool *can_improve; /* (n_prompts) latches false */
 
+    /* (n_prompts, n_candidates) of one step */
+    cdz_candidate *candidates; /* score: with the beam's, as all below */
+    uint32_t *rows;            /* request rows they continue */
+    int32_t *suffixes;         /* their tokens */
+    cdz_ids *ids;              /* each suffix as ids */
+    cdz_token_score *said;
+    cdz_stop *stops;
+
     /* of one prompt and step */
-    cdz_candidate *candidates; /* (n_candidates) score: with the beam's, as all below */
-    link **links;              /* (n_candidates) */
-    link *fresh;               /* (n_fresh, n_candidates) not used yet */
+    link **links; /* (n_candidates) */
+    link *fresh;  /* (n_fresh, n_candidates) not used yet */
     size_t n_fresh;
-    uint32_t *rows;        /* (n_candidates) request rows they continue */
-    int32_t *suffixes;     /* (n_candidates) their tokens */
-    cdz_ids *ids;          /* (n_candidates) each suffix as ids */
-    cdz_token_score *said; /* (n_candidates) */
-    cdz_stop *stops;       /* (n_candidates) */
-    float *flat, *best;    /* (n_beams + n_candidates) to choose from; what was chosen */
-    int32_t *chosen;       /* (n_beams + n_candidates) */
-    ended *merged;         /* (n_beams + n_candidates) */
-    void *room;            /* of top-k over these */
+    float *flat, *best; /* (n_beams + n_candidates) to choose from; what was chosen */
+    int32_t *chosen;    /* (n_beams + n_candidates) */
+    ended *merged;      /* (n_beams + n_candidates) */
+    void *room;         /* of top-k over these */
 
     cdz_scores scores, probs; /* (n_prompts * n_beams, n_vocab) of this step; probs when sampling */
 } search;
@@ -131,7 +133,7 @@ static void *take(search *s, size_t n, size_t bytes, bool *ok)
 static cdz_status make_room(search *s)
 {
     const size_t rows = (size_t)s->n_prompts * s->n_beams, m = s->n_candidates;
-    const size_t all = s->n_beams + m;
+    const size_t all = s->n_beams + m, every = s->n_prompts * m;
     bool ok = true;
     s->running = take(s, rows, sizeof *s->running, &ok);
     s->running_score = take(s, rows, sizeof *s->running_score, &ok);
@@ -139,13 +141,13 @@ static cdz_status make_room(search *s)
     s->parents = take(s, rows, sizeof *s->parents, &ok);
     s->tokens = take(s, rows, sizeof *s->tokens, &ok);
     s->can_improve = take(s, s->n_prompts, sizeof *s->can_improve, &ok);
-    s->candidates = take(s, m, sizeof *s->candidates, &ok);
+    s->candidates = take(s, every, sizeof *s->candidates, &ok);
     s->links = take(s, m, sizeof *s->links, &ok);
-    s->rows = take(s, m, sizeof *s->rows, &ok);
-    s->suffixes = take(s, m, sizeof *s->suffixes, &ok);
-    s->ids = take(s, m, sizeof *s->ids, &ok);
-    s->said = take(s, m, sizeof *s->said, &ok);
-    s->stops = take(s, m, sizeof *s->stops, &ok);
+    s->rows = take(s, every, sizeof *s->rows, &ok);
+    s->suffixes = take(s, every, sizeof *s->suffixes, &ok);
+    s->ids = take(s, every, sizeof *s->ids, &ok);
+    s->said = take(s, every, sizeof *s->said, &ok);
+    s->stops = take(s, every, sizeof *s->stops, &ok);
     s->flat = take(s, all, sizeof *s->flat, &ok);
     s->best = take(s, all, sizeof *s->best, &ok);
     s->chosen = take(s, all, sizeof *s->chosen, &ok);
@@ -172,21 +174,29 @@ static cdz_status choose(search *s, uint32_t b)
 {
     const uint32_t first = b * s->n_beams, m = s->n_candidates;
     const float *so_far = s->running_score + first;
+    cdz_candidate *of_prompt = s->candidates + (size_t)b * m;
     if (!s->samples)
-        return cdz_topk_flat(s->dec, &s->scores, first, s->n_beams, so_far, m, s->candidates);
+        return cdz_topk_flat(s->dec, &s->scores, first, s->n_beams, so_far, m, of_prompt);
     CDZ_TRY(cdz_softmax_flat(s->dec, &s->scores, first, s->n_beams, so_far, &s->probs));
-    return cdz_multinomial_flat(s->dec, &s->probs, first, s->n_beams, m, s->candidates);
+    return cdz_multinomial_flat(s->dec, &s->probs, first, s->n_beams, m, of_prompt);
 }
 
-/* What the scores and the stop rules say of each candidate. */
-static cdz_status ask(search *s, uint32_t b)
+/* Candidates of prompt b as rows and what follows them. */
+static void list(search *s, uint32_t b)
 {
-    const uint32_t first = b * s->n_beams, m = s->n_candidates;
-    for (uint32_t i = 0; i < m; i++) {
-        s->rows[i] = first + s->candidates[i].row;
+    const uint32_t m = s->n_candidates, from = b * m;
+    for (uint32_t i = from; i < from + m; i++) {
+        s->rows[i] = b * s->n_beams + s->candidates[i].row;
         s->suffixes[i] = s->candidates[i].token;
         s->ids[i] = (cdz_ids){&s->suffixes[i], 1};
     }
+}
+
+/* What the scores and the stop rules say of each candidate: they are asked once, about those of all prompts. */
+static cdz_status ask(search *s)
+{
+    const uint32_t m = s->n_prompts * s->n_candidates;
+    for (uint32_t b = 0; b < s->n_prompts; b++) list(s, b);
     CDZ_TRY(cdz_token_scores(s->dec, &s->scores, s->rows, s->suffixes, m, s->said));
     for (uint32_t i = 0; s->samples && i < m; i++)
         s->candidates[i].score = s->said[i].score + s->running_score[s->rows[i]];
@@ -201,7 +211,7 @@ static link *new_links(search *s)
     const size_t each = s->n_candidates * sizeof *s->fresh;
     if (s->n_fresh == 0) {
         const size_t left = (size_t)(request->max_length - request->prompt_len) * s->n_prompts;
-        s->n_fresh = each < AT_ONCE ? AT_ONCE / each : 1;
+        s->n_fresh = each && each < AT_ONCE ? AT_ONCE / each : 1;
         if (left > 0 && s->n_fresh > left) s->n_fresh = left;
         s->fresh = cdz_scratch(s->step, s->n_fresh * each);
         if (!s->fresh) return NULL;
@@ -212,26 +222,27 @@ static link *new_links(search *s)
     return made;
 }
 
-static cdz_status make_links(search *s)
+static cdz_status make_links(search *s, uint32_t b)
 {
-    const uint32_t m = s->n_candidates;
+    const uint32_t m = s->n_candidates, from = b * m;
     link *made = new_links(s);
     if (!made) return cdz_fail(s->step, CDZ_E_NOMEM, "beam: no memory for another step");
     for (uint32_t i = 0; i < m; i++) {
-        made[i] = (link){.before = s->running[s->rows[i]],
-                         .row = s->rows[i],
+        made[i] = (link){.before = s->running[s->rows[from + i]],
+                         .row = s->rows[from + i],
                          .len = s->n_new + 1,
-                         .token = s->suffixes[i],
-                         .said = s->said[i],
-                         .stop = s->stops[i]};
+                         .token = s->suffixes[from + i],
+                         .said = s->said[from + i],
+                         .stop = s->stops[from + i]};
         s->links[i] = &made[i];
     }
     return CDZ_OK;
 }
 
-static bool hit(const search *s, uint32_t i)
+/* Candidate i of prompt b. */
+static bool hit(const search *s, uint32_t b, uint32_t i)
 {
-    return s->stops[i].reason != CDZ_GO_ON;
+    return s->stops[(size_t)b * s->n_candidates + i].reason != CDZ_GO_ON;
 }
 
 /* --- the next running beams ----------------------------------------------------------------------------------- */
@@ -241,7 +252,8 @@ static bool hit(const search *s, uint32_t i)
 static void run_on(search *s, uint32_t b)
 {
     const uint32_t first = b * s->n_beams, m = s->n_candidates;
-    for (uint32_t i = 0; i < m; i++) s->flat[i] = s->candidates[i].score + (hit(s, i) ? OFF : 0.0f);
+    const cdz_candidate *candidates = s->candidates + (size_t)b * m;
+    for (uint32_t i = 0; i < m; i++) s->flat[i] = candidates[i].score + (hit(s, b, i) ? OFF : 0.0f);
     s->vec->topk(s->flat, m, s->n_beams, s->best, s->chosen, s->room);
     for (uint32_t k = 0; k < s->n_beams; k++) {
         const link *l = s->links[s->chosen[k]];
@@ -274,12 +286,13 @@ static void keep_ended(search *s, uint32_t b)
 {
     ended *pool = s->pool + (size_t)b * s->n_beams;
     const uint32_t K = s->n_beams, m = s->n_candidates;
+    const cdz_candidate *candidates = s->candidates + (size_t)b * m;
     const bool closed = s->early_stopping == STOP_WHEN_FULL && full(s, b);
     memcpy(s->merged, pool, K * sizeof *pool);
     for (uint32_t i = 0; i < m; i++) {
         ended *e = &s->merged[K + i];
-        *e = (ended){s->links[i], s->candidates[i].score / penalty(s, s->n_new + 1),
-                     hit(s, i) && i < K};
+        *e = (ended){s->links[i], candidates[i].score / penalty(s, s->n_new + 1),
+                     hit(s, b, i) && i < K};
         e->score += closed ? OFF : 0.0f;
         e->score += s->can_improve[b] ? 0.0f : OFF;
         e->score += e->done ? 0.0f : OFF;
@@ -332,13 +345,13 @@ static cdz_status advance(search *s, bool *over)
 {
     bool all_hit = true;
     CDZ_TRY(score(s));
+    for (uint32_t b = 0; b < s->n_prompts; b++) CDZ_TRY(choose(s, b));
+    CDZ_TRY(ask(s));
     for (uint32_t b = 0; b < s->n_prompts; b++) {
-        CDZ_TRY(choose(s, b));
-        CDZ_TRY(ask(s, b));
-        CDZ_TRY(make_links(s));
+        CDZ_TRY(make_links(s, b));
         run_on(s, b);
         keep_ended(s, b);
-        for (uint32_t i = 0; i < s->n_candidates; i++) all_hit &= hit(s, i);
+        for (uint32_t i = 0; i < s->n_candidates; i++) all_hit &= hit(s, b, i);
     }
     s->n_new++;
     for (uint32_t b = 0; b < s->n_prompts; b++) look_ahead(s, b);

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """Models that are tables: the next token's probabilities depend on the last token alone.
 
-    python make_tables.py [FOLDER]
-
 A Llama of one layer that adds nothing to its embeddings: token i is the i-th unit vector, the final norm scales it back
 to length one, and column i of the head holds the logarithms of row i of the table. So its logits are exact and can be
 followed by hand. The tables and what transformers 5.3.0 does with them are in beam search's worked trace and test
 vectors; cases.json beside each model has the latter, in the form of the golden cases. Needs nothing but Python.
 """
-import json, math, os, struct, sys
+import argparse, json, math, os, struct
 
 HIDDEN = 16
 
@@ -137,7 +135,9 @@ def stopping_cases():
 
 
 def main():
-    here = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("folder", nargs="?", default=os.path.dirname(os.path.abspath(__file__)), help="another place for them")
+    here = ap.parse_args().folder
     for name, table, cases in (("transitions", TRANSITIONS, transition_cases()), ("stopping", STOPPING, stopping_cases())):
         folder = os.path.join(here, name)
         write_model(folder, table)

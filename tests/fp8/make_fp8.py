@@ -8,6 +8,7 @@ Folders beside this file:
     tensor    the same, one factor a tensor (weight_scale_inv of no dimensions) and one of the activations, which is not read
     rows      the same, one a row in bfloat16 (weight_scale), as compressed-tensors stores them
     latent    deepseek_v3, blocks, so that kv_b_proj is turned
+    experts   qwen3_5_moe whose experts lie in one tensor a layer, with factors that are powers of two (float8_e8m0fnu)
     narrow    llama whose feed-forward has rows of 80, which blocks of 64 do not divide
 logits.safetensors has "ids" and "logits", computed in float32 with the dequantised weights: what a product does to activations is
 not the file's. values.safetensors has all codes but the two NaN as torch widens them.
@@ -107,11 +108,58 @@ def put(m, name, w):
         experts.gate_up_proj[e][(which == "up_proj") * n:][:n].copy_(w)
 
 
+def qwen():
+    return tf.Qwen3_5MoeForCausalLM(tf.Qwen3_5MoeTextConfig(
+        vocab_size=96, hidden_size=192, moe_intermediate_size=64, shared_expert_intermediate_size=16, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=32, num_experts=4, num_experts_per_tok=2, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16,
+        linear_value_head_dim=16, layer_types=["linear_attention", "full_attention"], max_position_embeddings=128, initializer_range=0.08, tie_word_embeddings=True, **IDS))
+
+
+def make_experts(name, seed):
+    """Experts as they lie in memory and in published files, and those alone in float8."""
+    folder = os.path.join(HERE, name)
+    torch.manual_seed(seed)
+    m = qwen().float().eval()
+    m.save_pretrained(folder)
+    path = os.path.join(folder, "model.safetensors")
+    out = {n: w for n, w in load_file(path).items() if ".mlp.experts." not in n}
+    prefix = next(n for n in out if n.endswith("layers.0.input_layernorm.weight"))[:-len("layers.0.input_layernorm.weight")]
+    for i, layer in enumerate(m.model.layers):
+        for part in ("gate_up_proj", "down_proj"):
+            w = getattr(layer.mlp.experts, part)
+            q, s, wide = torch.empty_like(w, dtype=torch.float8_e4m3fn), [], torch.empty_like(w)
+            for e in range(w.shape[0]):
+                raw, _ = factors_of(w[e].detach() * (0.5 + torch.rand(w.shape[1], 1)), "blocks")
+                power = torch.exp2(torch.ceil(torch.log2(raw)))
+                every = power.repeat_interleave(BLOCK, 0)[:w.shape[1]].repeat_interleave(BLOCK, 1)[:, :w.shape[2]]
+                q[e] = (w[e].detach() / every).to(torch.float8_e4m3fn)
+                wide[e] = q[e].float() * every
+                s.append(power.to(torch.float8_e8m0fnu))
+            with torch.no_grad():
+                w.copy_(wide)
+            stem = "%slayers.%d.mlp.experts.%s" % (prefix, i, part)
+            out[stem], out[stem + "_scale_inv"] = q, torch.stack(s)
+    save_file(dict(sorted(out.items())), path, metadata={"format": "pt"})
+    finish(folder, m, seed, config_of("blocks"))
+
+
+def finish(folder, m, seed, quantised):
+    if quantised:
+        c = json.load(open(os.path.join(folder, "config.json")))
+        c["quantization_config"] = quantised
+        json.dump(c, open(os.path.join(folder, "config.json"), "w"), indent=2, sort_keys=True)
+    ids = torch.randint(3, 90, (1, 24), generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        logits = m(input_ids=ids, use_cache=False).logits[0]
+    save_file({"ids": ids[0].to(torch.int32), "logits": logits.contiguous()}, os.path.join(folder, "logits.safetensors"))
+
+
 if __name__ == "__main__":
     make("blocks", "blocks", llama, 21)
     make("tensor", "tensor", llama, 22)
     make("rows", "rows", llama, 23)
     make("latent", "blocks", deepseek, 24)
     make("narrow", "blocks", lambda: llama(intermediate_size=80), 25)
+    make_experts("experts", 26)
     codes = torch.tensor([c for c in range(256) if c & 127 != 127] + [0, 0], dtype=torch.uint8)
     save_file({"codes": codes, "values": codes.view(torch.float8_e4m3fn).float()}, os.path.join(HERE, "values.safetensors"))

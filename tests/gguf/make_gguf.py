@@ -22,7 +22,8 @@ from safetensors.torch import load_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 COMMITTED = ["llama_bf16", "llama_tied_l3", "mistral_sw", "mixtral", "gemma3", "gpt_neox", "phi3", "qwen2_sw", "cohere2", "glm4_moe",
-             "granite", "granitemoe", "llama4", "olmo3", "qwen2_moe", "gpt_oss_mxfp4", "deepseek_v2", "deepseek_v3", "stablelm2", "falcon_40b", "bloom", "apertus"]
+             "granite", "granitemoe", "llama4", "olmo3", "qwen2_moe", "gpt_oss_mxfp4", "deepseek_v2", "deepseek_v3", "stablelm2", "falcon_40b", "bloom", "apertus",
+             "mamba2", "granitemoehybrid", "falcon_h1", "nemotron_h", "lfm2", "lfm2_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe", "gemma3n"]
 
 ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "gpt2": "gpt2",
@@ -32,8 +33,11 @@ ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen
         "ernie4_5_moe": "ernie4_5-moe", "minimax_m2": "minimax-m2", "qwen2_moe": "qwen2moe", "olmoe": "olmoe",
         "gemma": "gemma", "arcee": "arcee", "olmo": "olmo", "nemotron": "nemotron", "llama4_text": "llama4", "phi": "phi2",
         "gpt_bigcode": "starcoder", "gpt_oss": "gpt-oss", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2",
-        "stablelm": "stablelm", "falcon": "falcon", "mpt": "mpt", "bloom": "bloom", "phimoe": "phimoe", "apertus": "apertus"}
-PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "arcee", "olmo")
+        "stablelm": "stablelm", "falcon": "falcon", "mpt": "mpt", "bloom": "bloom", "phimoe": "phimoe", "apertus": "apertus",
+        "mamba2": "mamba2", "granitemoehybrid": "granitehybrid", "falcon_h1": "falcon-h1", "nemotron_h": "nemotron_h_moe", "lfm2": "lfm2",
+        "lfm2_moe": "lfm2moe", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe", "gemma3n_text": "gemma3n"}
+RECURRENT = ("mamba2", "granitemoehybrid", "falcon_h1", "nemotron_h", "lfm2", "lfm2_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
+PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "arcee", "olmo")
 LAYER_NORM = ("gpt2", "gpt_neox", "cohere", "cohere2", "nemotron", "phi", "olmo", "gpt_bigcode", "stablelm", "falcon", "mpt", "bloom")
 
 NAMES = [
@@ -42,9 +46,26 @@ NAMES = [
     (r"transformer\.wpe", "position_embd"),
     (r"(model\.norm|model\.final_layernorm|transformer\.ln_f|transformer\.norm_f|gpt_neox\.final_layer_norm)", "output_norm"),
     (r"(lm_head|embed_out)", "output"),
-    (r"(?:model\.layers|transformer\.(?:h|blocks)|gpt_neox\.layers)\.(\d+)\.(.*)", None),
+    (r"backbone\.embeddings", "token_embd"), (r"backbone\.norm_f", "output_norm"), (r"model\.embedding_norm", "token_embd_norm"),
+    (r"model\.embed_tokens_per_layer", "per_layer_token_embd"), (r"model\.per_layer_model_projection", "per_layer_model_proj"),
+    (r"model\.per_layer_projection_norm", "per_layer_proj_norm"),
+    (r"(?:model\.layers|backbone\.layers|transformer\.(?:h|blocks)|gpt_neox\.layers)\.(\d+)\.(.*)", None),
 ]
 LAYER = [
+    (r"(?:mamba|mixer)\.in_proj", "ssm_in"), (r"(?:mamba|mixer|linear_attn)\.conv1d", "ssm_conv1d"), (r"(?:mamba|mixer|linear_attn)\.norm", "ssm_norm"),
+    (r"(?:mamba|mixer|linear_attn)\.out_proj", "ssm_out"), (r"conv\.conv", "shortconv.conv"), (r"conv\.(in|out)_proj", r"shortconv.\1_proj"),
+    (r"linear_attn\.in_proj_qkv", "attn_qkv"), (r"linear_attn\.in_proj_z", "attn_gate"), (r"linear_attn\.in_proj_b", "ssm_beta"),
+    (r"linear_attn\.in_proj_a", "ssm_alpha"), (r"linear_attn\.in_proj_ba", "ssm_ba"),
+    (r"norm|operator_norm", "attn_norm"), (r"pre_ff_layernorm|ffn_norm", "ffn_norm"), (r"mixer\.gate|feed_forward\.gate", "ffn_gate_inp"),
+    (r"mixer\.(q|k|v)_proj", r"attn_\1"), (r"(?:mixer\.o_proj|self_attn\.out_proj)", "attn_output"),
+    (r"feed_forward\.w1", "ffn_gate"), (r"feed_forward\.w3", "ffn_up"), (r"feed_forward\.w2", "ffn_down"),
+    (r"feed_forward\.experts\.(\d+)\.w1", r"ffn_gate.\1"), (r"feed_forward\.experts\.(\d+)\.w3", r"ffn_up.\1"),
+    (r"feed_forward\.experts\.(\d+)\.w2", r"ffn_down.\1"), (r"mixer\.experts\.(\d+)\.(up|down)_proj", r"ffn_\2.\1"),
+    (r"mixer\.shared_experts\.(up|down)_proj", r"ffn_\1_shexp"),
+    (r"altup\.correction_coefs", "altup_correct_coef"), (r"altup\.prediction_coefs", "altup_predict_coef"), (r"altup\.modality_router", "altup_router"),
+    (r"altup\.router_norm", "altup_router_norm"), (r"laurel\.linear_left", "laurel_l"), (r"laurel\.linear_right", "laurel_r"),
+    (r"laurel\.post_laurel_norm", "laurel_post_norm"), (r"per_layer_input_gate", "inp_gate"), (r"per_layer_projection", "proj"),
+    (r"post_per_layer_input_norm", "post_norm"),
     (r"self_attn\.(q|k)_layernorm", r"attn_\1_norm"), (r"attention_layernorm|norm_1|ln_mlp", "attn_norm"), (r"feedforward_layernorm|norm_2", "ffn_norm"),
     (r"ln_attn", "attn_norm_2"), (r"self_attention\.query_key_value|attn\.Wqkv", "attn_qkv"), (r"self_attention\.dense|attn\.out_proj", "attn_output"),
     (r"ffn\.(up|down)_proj", r"ffn_\1"),
@@ -69,7 +90,7 @@ LAYER = [
 
 
 def name_of(name, sandwich):
-    bias = re.fullmatch(r"model\.layers\.(\d+)\..*e_score_correction_bias", name)
+    bias = re.fullmatch(r"(?:model|backbone)\.layers\.(\d+)\..*(?:e_score_correction_bias|expert_bias)", name)
     if bias:
         return "blk.%s.exp_probs_b.bias" % bias[1]
     stem, suffix = name.rsplit(".", 1)
@@ -145,15 +166,94 @@ def deepseek_tensors(stored, config):
     return out
 
 
+def order_of_heads(config):
+    """Where value heads come from that lie by key heads in a folder, and by their number among a key head's in qwen35's files."""
+    keys = config["linear_num_key_heads"]
+    each = config["linear_num_value_heads"] // keys
+    return [i * each + j for j in range(each) for i in range(keys)]
+
+
+def rows_by_head(t, order):
+    return t.reshape(len(order), -1, *t.shape[1:])[order].reshape(t.shape)
+
+
+def recurrent_tensors(stored, config):
+    """Rates as they are used, with a column; qkvz of qwen3next taken apart; qwen35's value heads in another order."""
+    kind, out = config["model_type"], {}
+    for name in [n for n in stored if n.endswith((".A_log", ".dt_bias", ".D"))]:
+        t, i, part = stored.pop(name), name.split(".")[2], name.rsplit(".", 1)[1]
+        delta = "linear_attn" in name
+        if delta and kind != "qwen3_next":
+            t = t[order_of_heads(config)]
+        if part == "dt_bias":
+            out["blk.%s.ssm_dt.bias" % i] = t
+        else:
+            t = -torch.exp(t.float()) if part == "A_log" else t
+            out["blk.%s.%s" % (i, "ssm_a" if part == "A_log" else "ssm_d")] = t if delta else t[:, None]
+    for name in [n for n in stored if n.endswith(".linear_attn.in_proj_qkvz.weight")]:
+        keys, k, v = config["linear_num_key_heads"], config["linear_key_head_dim"], config["linear_value_head_dim"]
+        each = v * config["linear_num_value_heads"] // keys
+        t, i = stored.pop(name), name.split(".")[2]
+        parts = t.reshape(keys, -1, t.shape[1]).split([k, k, each, each], 1)
+        q, k, v, z = (p.reshape(-1, t.shape[1]) for p in parts)
+        out["blk.%s.attn_qkv.weight" % i] = torch.cat([q, k, v])
+        out["blk.%s.attn_gate.weight" % i] = z
+    for name, t in stored.items():
+        if ".conv1d.weight" in name or ".conv.conv.weight" in name:
+            stored[name] = t[:, 0]
+        if name.endswith(("mamba.norm.weight", "mixer.norm.weight")):
+            stored[name] = t.reshape(config.get("n_groups", config.get("mamba_n_groups")), -1)
+    if kind in ("qwen3_5_text", "qwen3_5_moe_text"):
+        order = order_of_heads(config)
+        before = 2 * config["linear_num_key_heads"] * config["linear_key_head_dim"]
+        for name, t in stored.items():
+            if "linear_attn.in_proj_qkv" in name or "linear_attn.conv1d" in name:
+                stored[name] = torch.cat([t[:before], rows_by_head(t[before:], order)])
+            elif re.search(r"linear_attn\.in_proj_[zab]\.", name):
+                stored[name] = rows_by_head(t, order)
+            elif "linear_attn.out_proj" in name:
+                stored[name] = rows_by_head(t.T, order).T.contiguous()
+    if kind == "falcon_h1":
+        fold_multipliers(stored, config)
+    return out
+
+
+def fold_multipliers(stored, c):
+    """Falcon-H1's numbers are in its weights."""
+    inner, states, heads = c["mamba_d_ssm"], c["mamba_n_groups"] * c["mamba_d_state"], c["mamba_n_heads"]
+    parts = torch.cat([torch.full((n,), f) for n, f in zip((inner, inner, states, states, heads), c["ssm_multipliers"])])
+    by = {"self_attn.q_proj": c["attention_in_multiplier"], "self_attn.k_proj": c["attention_in_multiplier"] * c["key_multiplier"],
+          "self_attn.v_proj": c["attention_in_multiplier"], "self_attn.o_proj": c["attention_out_multiplier"],
+          "mamba.in_proj": c["ssm_in_multiplier"] * parts[:, None], "mamba.out_proj": c["ssm_out_multiplier"],
+          "feed_forward.gate_proj": c["mlp_multipliers"][0], "feed_forward.down_proj": c["mlp_multipliers"][1],
+          "embed_tokens": c["embedding_multiplier"], "lm_head": c["lm_head_multiplier"]}
+    for name, t in stored.items():
+        for part, factor in by.items():
+            if part + ".weight" in name:
+                stored[name] = t.float() * factor
+
+
+def stream_tensors(stored):
+    """Gemma 3n's maps of streams, in one tensor each."""
+    out = {}
+    for part, to in (("altup_projections", "altup_proj"), ("altup_unembed_projections", "altup_unembd_proj")):
+        names = sorted(n for n in stored if "model.%s." % part in n)
+        out[to + ".weight"] = torch.stack([stored.pop(n) for n in names])
+    for name in [n for n in stored if n.endswith(".correct_output_scale")]:
+        out["blk.%s.altup_correct_scale.weight" % name.split(".")[2]] = stored.pop(name)
+    return out
+
+
 def tensors_of(folder, config):
     files = sorted(f for f in os.listdir(folder) if f.startswith("model") and f.endswith(".safetensors"))
     stored = {}
     for f in files:
-        stored.update(load_file(os.path.join(folder, f)))
+        stored.update({n.replace("model.language_model.", "model."): t for n, t in load_file(os.path.join(folder, f)).items()})
     kind = config["model_type"]
     heads = config.get("num_attention_heads", config.get("n_head"))
     kv = config.get("num_key_value_heads", heads)
     out = gpt_oss_tensors(stored) if kind == "gpt_oss" else deepseek_tensors(stored, config) if config.get("kv_lora_rank") else {}
+    out |= recurrent_tensors(stored, config) if kind in RECURRENT else stream_tensors(stored) if kind == "gemma3n_text" else {}
     for name in [n for n in stored if ".norms.0." in n]:  # of each head, to one tensor
         each = [stored.pop(name.replace(".norms.0.", ".norms.%d." % h)) for h in range(kv if "k_layernorm" in name else heads)]
         stored[name.replace(".norms.0.", ".")] = torch.stack(each)
@@ -172,7 +272,13 @@ def tensors_of(folder, config):
             else:
                 out["blk.%s.ffn_down_exps.weight" % stacked[1]] = t
             continue
-        after = kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "glm4_moe", "seed_oss", "gpt_oss")
+        shared = re.fullmatch(r"model\.layers\.(\d+)\.shared_mlp\.(input|output)_linear\.weight", name)
+        if shared:
+            end = "_shexp.weight" if config["num_local_experts"] else ".weight"
+            for part, rows in zip(("gate", "up"), t.chunk(2)) if shared[2] == "input" else (("down", t),):
+                out["blk.%s.ffn_%s%s" % (shared[1], part, end)] = rows.contiguous()
+            continue
+        after = kind in ("gemma2", "gemma3_text", "gemma3n_text", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo2", "olmo3", "exaone4", "glm4_moe", "seed_oss", "gpt_oss")
         new = name_of(name, after)
         if new.endswith("exp_probs_b.bias"):
             t = t.reshape(-1)
@@ -183,7 +289,8 @@ def tensors_of(folder, config):
                 t = permute(t, heads)
             if ".attn_k." in new:
                 t = permute(t, kv)
-        if (kind.startswith("gemma") or kind == "nemotron") and new.endswith("norm.weight"):
+        counts = kind in ("gemma", "gemma2", "gemma3_text", "nemotron") or kind in RECURRENT[6:] and "ssm_norm" not in new
+        if counts and new.endswith("norm.weight"):
             t = t.float() + 1
         if kind == "gpt2" and t.dim() == 2 and new.startswith("blk."):
             t = t.T.contiguous()
@@ -194,7 +301,7 @@ def tensors_of(folder, config):
             each = t.reshape(groups, heads // groups + 2, -1, *t.shape[1:])
             t = torch.cat([each[:, :-2].reshape(-1, *t.shape[1:]), each[:, -2].reshape(-1, *t.shape[1:]), each[:, -1].reshape(-1, *t.shape[1:])])
         out[new] = t
-    if config.get("tie_word_embeddings", kind in ("gpt2", "smollm3") or kind.startswith("gemma")):
+    if config.get("tie_word_embeddings", kind in ("gpt2", "smollm3") or kind.startswith("gemma") or kind.startswith("lfm2")):
         out.pop("output.weight", None)
     experts = {}
     for name in [n for n in out if re.search(r"ffn_(gate|up|down)\.\d+\.", n)]:
@@ -202,6 +309,9 @@ def tensors_of(folder, config):
         experts.setdefault(m[1] + "_exps.weight", {})[int(m[2])] = out.pop(name)
     for name, parts in experts.items():
         out[name] = torch.stack([parts[i] for i in range(len(parts))])
+    if kind == "qwen3_5_moe_text":  # as the converter does where it is asked to
+        for name in [n for n in out if n.endswith("ffn_gate_exps.weight")]:
+            out[name.replace("gate_exps", "gate_up_exps")] = torch.cat([out.pop(name), out.pop(name.replace("gate", "up"))], 1)
     return out
 
 
@@ -226,6 +336,46 @@ def one_key(c):
     return c["model_type"] == "falcon" and not c["new_decoder_architecture"] and c["multi_query"]
 
 
+def write_recurrent(w, c):
+    """Of recurrent layers: sizes of states; which layers have attention, as an array of their keys' heads."""
+    kind = c["model_type"]
+    get = lambda *names: next((c[n] for n in names if c.get(n) is not None), None)
+    if kind.startswith("lfm2"):
+        w.add_shortconv_l_cache(c["conv_L_cache"])
+    else:
+        w.add_ssm_conv_kernel(get("conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim"))
+        w.add_ssm_state_size(get("state_size", "mamba_d_state", "ssm_state_size", "linear_key_head_dim"))
+        w.add_ssm_group_count(get("n_groups", "mamba_n_groups", "linear_num_key_heads"))
+        heads = get("num_heads", "mamba_n_heads", "mamba_num_heads", "linear_num_value_heads")
+        w.add_ssm_time_step_rank(heads)
+        w.add_ssm_inner_size(heads * (get("mamba_d_head", "mamba_head_dim", "linear_value_head_dim") or c.get("head_dim")))
+    if kind.startswith("qwen3"):
+        w.add_uint32(ARCH[kind] + ".full_attention_interval", 4)
+    types = c.get("layers_block_type") or c.get("layer_types")
+    if kind in ("granitemoehybrid", "nemotron_h", "lfm2", "lfm2_moe"):
+        w.add_head_count_kv([c["num_key_value_heads"] if "attention" in t else 0 for t in types])
+    if kind == "granitemoehybrid":
+        w.add_rope_scaling_finetuned(c["position_embedding_type"] == "rope")
+
+
+def inner_of(c):
+    """Of LFM2, whose feed-forwards are not as wide as it says."""
+    if not c.get("block_auto_adjust_ff_dim"):
+        return None
+    n, by = int(c["block_ffn_dim_multiplier"] * int(2 * c["intermediate_size"] / 3)), c["block_multiple_of"]
+    return by * ((n + by - 1) // by)
+
+
+def write_streams(w, c):
+    normal = torch.distributions.normal.Normal(0, 1)
+    w.add_altup_active_idx(c["altup_active_idx"])
+    w.add_altup_num_inputs(c["altup_num_inputs"])
+    w.add_embedding_length_per_layer_input(c["hidden_size_per_layer_input"])
+    w.add_shared_kv_layers(c["num_kv_shared_layers"])
+    w.add_activation_sparsity_scale([normal.icdf(torch.tensor(s)).item() for s in c["activation_sparsity_pattern"]])
+    w.add_float32("gemma3n.final_logit_softcapping", c["final_logit_softcapping"])
+
+
 def write_metadata(w, c, rope):
     kind, a = c["model_type"], ARCH[c["model_type"]]
     get = lambda *names: next((c[n] for n in names if c.get(n) is not None), None)
@@ -234,12 +384,16 @@ def write_metadata(w, c, rope):
     w.add_embedding_length(width)
     w.add_vocab_size(c["vocab_size"])
     foretelling = kind == "glm4_moe"  # published files count a layer that predicts further tokens, and have it
-    w.add_block_count(get("num_hidden_layers", "n_layer", "n_layers") + foretelling)
+    w.add_block_count((get("num_hidden_layers", "n_layer", "n_layers") or len(c["layers_block_type"])) + foretelling)
     if foretelling:
         w.add_nextn_predict_layers(1)
-    w.add_feed_forward_length(get("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size") or 4 * width)
-    w.add_head_count(heads)
-    if kind not in ("gpt2", "gpt_neox"):
+    if kind in RECURRENT:
+        write_recurrent(w, c)
+    if kind == "gemma3n_text":
+        write_streams(w, c)
+    w.add_feed_forward_length(inner_of(c) or get("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size") or 4 * width)
+    w.add_head_count(heads or 0)
+    if kind not in ("gpt2", "gpt_neox", "mamba2", "granitemoehybrid", "nemotron_h", "lfm2", "lfm2_moe"):
         w.add_head_count_kv(1 if c.get("kv_lora_rank") or one_key(c) else get("num_key_value_heads", "num_kv_heads") or heads)
     if c.get("kv_lora_rank"):
         rotated, rank = c["qk_rope_head_dim"], c["kv_lora_rank"]
@@ -259,14 +413,14 @@ def write_metadata(w, c, rope):
             w.add_expert_group_used_count(c["topk_group"])
         if rope.get("mscale_all_dim"):
             w.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
-    elif get("head_dim"):
+    elif get("head_dim") and kind != "mamba2":
         w.add_key_length(c["head_dim"])
         w.add_value_length(c["head_dim"])
-    eps = get("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+    eps = get("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
     (w.add_layer_norm_eps if kind in LAYER_NORM else w.add_layer_norm_rms_eps)(eps or 1e-5)
     if kind == "mpt":
         w.add_max_alibi_bias(8)
-    if kind not in ("gpt2", "gpt_bigcode", "mpt", "bloom"):
+    if kind not in ("gpt2", "gpt_bigcode", "mpt", "bloom", "mamba2", "nemotron_h"):
         full = rope.get("full_attention", rope)
         dim = c.get("head_dim") or width // heads
         w.add_rope_freq_base(full["rope_theta"] * full.get("alpha", 1) ** (dim / (dim - 2)))
@@ -294,7 +448,7 @@ def write_metadata(w, c, rope):
         w.add_float32(a + ".attention.temperature_scale", c["attn_scale"])
     if kind in ("cohere", "cohere2"):
         w.add_float32(a + ".logit_scale", c["logit_scale"])
-    if kind in ("granite", "granitemoe"):
+    if kind in ("granite", "granitemoe", "granitemoehybrid"):
         for key, name in (("embedding_multiplier", "embedding_scale"), ("residual_multiplier", "residual_scale"),
                           ("attention_multiplier", "attention.scale"), ("logits_scaling", "logit_scale")):
             w.add_float32(a + "." + name, c[key])
@@ -310,9 +464,11 @@ def write_metadata(w, c, rope):
             w.add_expert_shared_count(get("n_shared_experts", "moe_num_shared_experts"))
         if c.get("shared_expert_intermediate_size"):
             w.add_expert_shared_feed_forward_length(c["shared_expert_intermediate_size"])
-        if kind in ("glm4_moe", "olmoe"):
+        if c.get("shared_intermediate_size") or c.get("moe_shared_expert_intermediate_size"):
+            w.add_expert_shared_feed_forward_length(get("shared_intermediate_size", "moe_shared_expert_intermediate_size"))
+        if kind in ("glm4_moe", "olmoe", "nemotron_h", "lfm2_moe"):
             w.add_expert_weights_norm(c["norm_topk_prob"])
-        if kind == "glm4_moe":
+        if kind in ("glm4_moe", "nemotron_h", "lfm2_moe"):
             w.add_expert_weights_scale(c["routed_scaling_factor"])
         w.add_expert_feed_forward_length(get("moe_intermediate_size", "intermediate_size"))
     for key in ("bos", "eos", "pad"):

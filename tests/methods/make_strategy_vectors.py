@@ -46,11 +46,11 @@ def random_table(rng, spread=3.0):
     return [[f32(rng.uniform(-spread, spread)) for _ in range(V)] for _ in range(V)]
 
 
-def case(strategy, name, params, method, rng, n_rows=1, most=14, do_sample=True, table=None, assistant=None):
+def case(strategy, name, params, method, rng, n_rows=1, most=14, do_sample=True, table=None, **models):
+    """models: tables of further models, by name."""
     table, draws = table or random_table(rng), Draws(rng)
-    more = [assistant] if assistant else []
-    rows, results = method(params, table, draws, n_rows, most, do_sample, *more)
-    CASES.append({"strategy": strategy, "name": name, "params": params, "n_rows": n_rows, "most": most, "assistant": assistant,
+    rows, results = method(params, table, draws, n_rows, most, do_sample, **models)
+    CASES.append({"strategy": strategy, "name": name, "params": params, "n_rows": n_rows, "most": most, "models": models,
                   "do_sample": do_sample, "table": table, "draws": draws.used, "rows": rows, "results": results})
 
 
@@ -209,16 +209,26 @@ def banned_strings(p, table, draws, _n, most, do_sample):
     return [START + said], {"rewinds": [rewinds]}
 
 
-def contrastive_decoding(p, table, draws, _n, most, do_sample, amateur):
+def contrastive_decoding(p, table, draws, _n, most, do_sample, assistant):
     ids = list(START)
     while not ended(ids, most):
-        expert, other = softmax(table[ids[-1]]), softmax(amateur[ids[-1]])
+        expert, other = softmax(table[ids[-1]]), softmax(assistant[ids[-1]])
         assert all(abs(q / max(expert) - p.get("alpha", 0.1)) > 1e-4 for q in expert)
         kept = [v for v, q in enumerate(expert) if q >= p.get("alpha", 0.1) * max(expert)]
         beta = p.get("beta", 0.5)
         worth = {v: expert[v] ** (1 + beta) / other[v] ** beta for v in kept}
         probs = [worth.get(v, 0.0) / sum(worth.values()) for v in range(V)]
         ids.append(draws.token(probs) if do_sample else order(probs)[0])
+    return [ids], {}
+
+
+def proxy_tuning(p, table, draws, _n, most, do_sample, expert, antiexpert):
+    """Proportional to P(model) * (P(expert) / P(antiexpert)) ** alpha."""
+    ids = list(START)
+    while not ended(ids, most):
+        model, more, less = (softmax(t[ids[-1]]) for t in (table, expert, antiexpert))
+        worth = [m * (a / b) ** p["alpha"] for m, a, b in zip(model, more, less)]
+        ids.append(next_token([w / sum(worth) for w in worth], draws, do_sample))
     return [ids], {}
 
 
@@ -405,6 +415,47 @@ def mcts(p, table, _d, _n, most, _s):
     return [row], {"visits": chosen_visits}
 
 
+def odds(p, judge, ids):
+    """How many times likelier yes is than no, behind the text and the question."""
+    probs = softmax(judge[(ids + ids_of(p["question"]))[-1]])
+    return probs[ids_of(p["yes"])[0]] / probs[ids_of(p["no"])[0]]
+
+
+def args(p, table, draws, _n, most, do_sample, reward=None):
+    ids, rewards = list(START), []
+    while not ended(ids, most):
+        probs = softmax(table[ids[-1]])
+        worth = [0.0] * V
+        for v in order(probs)[:p["k"]]:
+            worth[v] = probs[v] * odds(p, reward or table, ids + [v]) ** p["w"]
+        ids.append(next_token([w / sum(worth) for w in worth], draws, do_sample))
+        rewards.append(math.log(odds(p, reward or table, ids)))
+    return [ids], {"rewards": rewards}
+
+
+def tree_of_thought(p, table, draws, _n, most, _s, reward=None):
+    states, best, value = [[]], [], []
+    for _ in range(p["depth"]):
+        begun = [(s, []) for s in states for _ in range(1 if s and ended(START + s, most) else p["thoughts"])]
+        for _ in range(p["most"]):
+            for state, thought in begun:
+                if (state + thought and ended(START + state + thought, most)) or re.search(p["ends"], text(thought)):
+                    continue
+                thought.append(draws.token(softmax(table[(START + state + thought)[-1]])))
+        said = [state + thought for state, thought in begun]
+        worth = [odds(p, reward or table, START + s) for s in said]
+        ranks = sorted(range(len(said)), key=lambda i: (-round(worth[i], 9), i))[:p["breadth"]]
+        states = [said[i] for i in ranks]
+        best.append(ranks[0] + 1)
+        value.append(worth[ranks[0]] / (1 + worth[ranks[0]]))
+        if ended(START + states[0], most):
+            break
+    ids = START + states[0]
+    while not ended(ids, most):
+        ids.append(draws.token(softmax(table[ids[-1]])))
+    return [ids], {"best": best, "value": value}
+
+
 # --- the cases --------------------------------------------------------------------------------------------------------------
 
 def write_cases(rng):
@@ -477,6 +528,21 @@ def write_later_cases(rng):
                                                 (9, 5, 20, 9, 4.0)):
         case("mcts", f"{simulations} of {width} by {batch}, {depth} deep", {"simulations": simulations, "width": width, "depth": depth,
              "batch": batch, "c": c}, mcts, rng, most=10, do_sample=False)
+    for alpha in (1.0, 0.4, -1.0):
+        for do_sample in (False, True):
+            case("proxy_tuning", f"alpha {alpha}, draws {do_sample}", {"alpha": alpha}, proxy_tuning, rng, do_sample=do_sample,
+                 expert=random_table(rng), antiexpert=random_table(rng))
+    asked = {"question": "", "yes": "i", "no": "ga"}
+    for k, w in ((1, 2.0), (5, 0.7), (16, 0.1), (4, 0.0)):
+        for do_sample in (False, True):
+            case("args", f"{k} by {w}, draws {do_sample}", {"k": k, "w": w, **asked}, args, rng, do_sample=do_sample,
+                 reward=random_table(rng))
+    case("args", "asked a question, by itself", {"k": 6, "w": 3.0, **asked, "question": "lm"}, args, rng)
+    for thoughts, breadth, depth, most, ends in ((3, 2, 3, 4, "[aeio]$"), (1, 1, 2, 3, "zz"), (5, 1, 1, 2, "p$"), (2, 4, 4, 5, "[k-p]$")):
+        params = {"thoughts": thoughts, "breadth": breadth, "depth": depth, "most": most, "ends": ends, **asked}
+        case("tree_of_thought", f"{thoughts} of {breadth}, {depth} deep", params, tree_of_thought, rng, most=24,
+             reward=random_table(rng))
+        case("tree_of_thought", f"{thoughts} of {breadth}, {depth} deep, judged by itself", params, tree_of_thought, rng, most=12)
 
 
 def main():

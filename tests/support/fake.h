@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 /* Before cmocka, whose fail is a macro. */
+#include "cadenza/ext/kv.h"
 #include "cadenza/ext/mask.h"
 
 #include <cmocka.h>
@@ -182,6 +183,7 @@ static const float *fake_companion(const cdz_step *step, uint32_t r)
 
 /* What fake_decoder.h adds. */
 static const cdz_mask_host *fake_mask;
+static const cdz_kv_host *fake_kv;
 static cdz_ids (*fake_row_ids)(const cdz_step *step, uint32_t r); /* of a decoder's rows */
 
 /* The last n bytes of row r's new text, in one place that the next call writes over. */
@@ -220,6 +222,7 @@ static const void *fake_extension(const char *id)
     if (strcmp(id, CDZ_EXT_TEXT) == 0) return &row_text;
     if (cdz_is_companion(id)) return &companions;
     if (strcmp(id, CDZ_EXT_MASK) == 0) return fake_mask;
+    if (cdz_is_kv(id)) return fake_kv;
     return NULL;
 }
 

@@ -340,6 +340,24 @@ static cdz_status fd_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *e
     return CDZ_OK;
 }
 
+static cdz_status fd_embed(cdz_decoder *dec, const char *model, const int32_t *ids, uint32_t n,
+                           float *out)
+{
+    (void)dec, (void)model;
+    for (uint32_t i = 0; i < 3 * n; i++) out[i] = (float)ids[i / 3] + (float)(i % 3) / 4;
+    return CDZ_OK;
+}
+
+static cdz_status fd_seq_embeds(cdz_decoder *dec, cdz_seq *seq, uint32_t from, const float *embeds,
+                                uint32_t n, uint32_t width)
+{
+    (void)seq;
+    note(fd_of(dec), "embeds(%u %u %u", from, n, width);
+    for (uint32_t i = 0; embeds && i < n * width; i++) note(fd_of(dec), " %g", (double)embeds[i]);
+    note(fd_of(dec), ") ");
+    return CDZ_OK;
+}
+
 static cdz_status fd_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
 {
     (void)dec;
@@ -400,6 +418,36 @@ static cdz_status fd_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
     return CDZ_OK;
 }
 
+static cdz_status fd_drop(cdz_decoder *dec, cdz_seq *seq, uint32_t from, uint32_t to, uint32_t flags)
+{
+    (void)seq;
+    note(fd_of(dec), "drop(%u,%u,%u) ", from, to, flags);
+    return CDZ_OK;
+}
+
+static cdz_status fd_kv(cdz_decoder *dec, cdz_seq *seq, uint32_t layer, uint32_t head,
+                        uint32_t from, uint32_t to, cdz_kv_entries *out)
+{
+    static const uint32_t positions[] = {0, 4};
+    static const float keys[] = {1, 2, 3, 4}, values[] = {5, 6, 7, 8};
+    (void)seq;
+    note(fd_of(dec), "kv(%u,%u,%u,%u) ", layer, head, from, to);
+    *out = (cdz_kv_entries){sizeof *out, 2, 2, positions, keys, values};
+    return CDZ_OK;
+}
+
+static cdz_status fd_attention(cdz_decoder *dec, cdz_seq *seq, uint32_t n_queries,
+                               const uint32_t *layers, uint32_t n_layers, cdz_attention_rows *out)
+{
+    static const float weights[] = {0.25f, 0.75f, 1, 0, 0.5f, 0.5f, 0, 1};
+    (void)seq;
+    note(fd_of(dec), "attention(%u,%u,%u) ", n_queries, layers[0], layers[n_layers - 1]);
+    *out = (cdz_attention_rows){sizeof *out, n_layers, 2, n_queries, 2, weights};
+    return CDZ_OK;
+}
+
+static const cdz_kv_host fd_kv_host = {
+    .size = sizeof fd_kv_host, .drop = fd_drop, .read = fd_kv, .attention = fd_attention};
 static const cdz_mask_host fd_mask_host = {.size = sizeof fd_mask_host, .hide_as = fd_seq_hide_as};
 
 static cdz_status fd_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
@@ -727,6 +775,8 @@ static const cdz_decoder_api fake_decoder_api = {
     .draw_rows = fd_draw_rows,
     .lens = fd_lens,
     .seq_steer = fd_seq_steer,
+    .embed = fd_embed,
+    .seq_embeds = fd_seq_embeds,
     .sleep = fd_sleep,
     .call_tool = fd_call_tool,
     .insert = fd_insert,
@@ -752,6 +802,7 @@ static fake_decoder *fd_new(uint32_t n_rows, uint32_t most)
     assert_non_null(d);
     d->dec.api = &fake_decoder_api;
     fake_mask = &fd_mask_host;
+    fake_kv = &fd_kv_host;
     fake_row_ids = fd_row_ids;
     fd_newest = d;
     d->f = fake_new(n_rows, FAKE_VOCAB);

@@ -86,6 +86,32 @@ cdz_status fresh_scores(cdz_decoder *dec, cdz_ids ids, const float **out)
     return CDZ_OK;
 }
 
+cdz_status compare_with(cdz_decoder *dec, const cdz_step *step, cdz_seq *seq, cdz_seq *fresh)
+{
+    const size_t width = step->request->n_vocab;
+    float *got = cdz_scratch(step, width * sizeof *got);
+    cdz_scores scores;
+    CHECK(got);
+    CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_LAST, &scores));
+    memcpy(got, scores.data, width * sizeof *got);
+    CDZ_TRY(cdz_seq_forward(dec, &fresh, 1, CDZ_POSITIONS_LAST, &scores));
+    CHECK(same_floats(got, scores.data, width));
+    return CDZ_OK;
+}
+
+cdz_status compare_with_new(cdz_decoder *dec, const cdz_step *step, cdz_seq *seq,
+                            const cdz_edit *edits, uint32_t n_edits)
+{
+    const cdz_ids ids = cdz_seq_ids(dec, seq);
+    cdz_seq *fresh;
+    CDZ_TRY(cdz_seq_new(dec, NULL, &fresh));
+    CDZ_TRY(cdz_seq_append(dec, fresh, ids.at, ids.len));
+    if (n_edits) CDZ_TRY(cdz_seq_steer(dec, fresh, edits, n_edits));
+    CDZ_TRY(compare_with(dec, step, seq, fresh));
+    cdz_seq_free(dec, fresh);
+    return CDZ_OK;
+}
+
 bool same_floats(const float *a, const float *b, size_t n)
 {
     return memcmp(a, b, n * sizeof *a) == 0;
@@ -99,6 +125,12 @@ float *keep_floats(const float *from, size_t n)
 }
 
 /* --- one prompt, whole and in pieces ---------------------------------------------------------------------------- */
+
+uint32_t draw(uint32_t *seed, uint32_t n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % n;
+}
 
 void random_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed)
 {

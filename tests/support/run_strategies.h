@@ -3,6 +3,7 @@
 #ifndef CADENZA_TEST_RUN_STRATEGIES_H
 #define CADENZA_TEST_RUN_STRATEGIES_H
 
+#include "cadenza/ext/steer.h"
 #include "support/run_support.h"
 
 /* In brackets because cmocka has a macro named fail. */
@@ -35,12 +36,19 @@ extern const cdz_criterion nine_rule;
 
 /* Scores after ids, computed from nothing in a sequence of its own; valid until the next seq_forward. */
 cdz_status fresh_scores(cdz_decoder *dec, cdz_ids ids, const float **out);
+/* What two sequences say after their ids must be the same bits. */
+cdz_status compare_with(cdz_decoder *dec, const cdz_step *step, cdz_seq *seq, cdz_seq *fresh);
+/* What a sequence says after its ids must be what a new one says that has the same edits and reads the ids at once. */
+cdz_status compare_with_new(cdz_decoder *dec, const cdz_step *step, cdz_seq *seq,
+                            const cdz_edit *edits, uint32_t n_edits);
 bool same_floats(const float *a, const float *b, size_t n);
 /* An own copy: free() it. */
 float *keep_floats(const float *from, size_t n);
 
 /* --- one prompt, whole and in pieces ---------------------------------------------------------------------------- */
 
+/* Below n. */
+uint32_t draw(uint32_t *seed, uint32_t n);
 /* n ids from 3 on, below n_vocab. */
 void random_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed);
 size_t vocab_of(const rig *r);

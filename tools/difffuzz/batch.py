@@ -18,7 +18,7 @@ from departures import LISTED, Difference, explain
 from families import draw_model
 from reference import Answer, Reference, Refused, write_folder
 from shrink import Pair, shrink
-from standins import STANDINS, compared, recorded, standing_in
+from standins import STANDINS, compared, recorded, standing_in, tensors_of
 
 Json = dict[str, Any]
 CASES = 25  # of a model
@@ -173,7 +173,7 @@ def _unexplained(description: Json, reference: Reference, case: Json, answer: An
 def instead_of(rows: list[str], case: Json, answer: Answer, was: Answer) -> Answer:
     """The stand-in's answer in the case's own form."""
     expect = compared(rows, answer.expect)
-    outputs = {k: t for k, t in answer.tensors.items() if not k.startswith("input:")} if "outputs" in expect else {}
+    outputs = tensors_of(rows, answer.tensors) if "outputs" in expect else {}
     given = {k: t for k, t in was.tensors.items() if k.startswith("input:")}
     return Answer(expect, {**outputs, **given})
 

@@ -87,21 +87,30 @@ class Difference:
             whole += len((call.get("append_ids") or [[]])[0]) + call["kwargs"]["max_new_tokens"]
         return max(whole, prompt + self.kw("max_new_tokens", 20))
 
+    def longest_pass(self) -> int:
+        """Places that a pass reads: what is looked up may reach past the answer's end."""
+        return self.longest() + self.case["kwargs"].get("prompt_lookup_num_tokens", 0)
+
     def dynamic(self) -> bool:
-        """Dynamic rope, and a pass that is long enough for it to matter: what is looked up may reach past the answer's end."""
-        looked_up = self.case["kwargs"].get("prompt_lookup_num_tokens", 0)
-        return self.rope == "dynamic" and self.longest() + looked_up > self.model["config"]["max_position_embeddings"]
+        """Dynamic rope, and a pass that is long enough for it to matter."""
+        return self.rope == "dynamic" and self.longest_pass() > self.model["config"]["max_position_embeddings"]
 
     def crosses(self) -> bool:
         """A phi3 or phimoe request, cached, that grows past the length of its short frequencies."""
         cached = self.kw("use_cache", True) or "inputs_embeds" in self.case  # with these the reference turns it on
         config = self.model["config"]
         original = config.get("original_max_position_embeddings") or config.get("rope_parameters", {}).get("original_max_position_embeddings")
-        return self.model["family"] in ("phi3", "phimoe") and self.rope == "longrope" and cached and self.longest() > original
+        return self.model["family"] in ("phi3", "phimoe") and self.rope == "longrope" and cached and self.longest_pass() > original
 
-    def uncached_differs(self) -> bool:
-        """What the reference cannot do, or gives in another shape, without a cache."""
-        return self.drafts or "inputs_embeds" in self.case or "outputs" in self.case.get("record", {})
+    @property
+    def embedded(self) -> bool:
+        """A prompt of embeddings, which the reference cannot do without a cache."""
+        return "inputs_embeds" in self.case
+
+    @property
+    def keeps_states(self) -> bool:
+        """Attentions or hidden states are part of the answer, which have another shape without a cache."""
+        return "outputs" in self.case.get("record", {})
 
     def of_states(self) -> bool:
         return "attentions/" in self.sentence or "hidden_states/" in self.sentence
@@ -123,9 +132,9 @@ class Difference:
     def hides_negative(self) -> bool:
         return self.kw("guidance_scale") is not None and any(0 in r for r in self.kw("negative_prompt_attention_mask") or [])
 
-    def guided_otherwise(self) -> bool:
-        """Guidance where a step is more than the next token of each row."""
-        return self.beams or bool(self.case.get("calls")) or self.kw("use_cache") is False or (self.by_model() and bool(self.kw("do_sample")))
+    def drawn_by_model(self) -> bool:
+        """Drafts are drawn, by scores that guidance has changed."""
+        return self.by_model() and bool(self.kw("do_sample"))
 
     @property
     def recurrent(self) -> bool:
@@ -157,9 +166,13 @@ class Difference:
         """Queries grow with their position."""
         return self.model["family"] == "ministral3" or bool(self.model["config"].get("attn_temperature_tuning"))
 
+    @property
+    def cached(self) -> bool:
+        return self.kw("use_cache", True) is not False or self.embedded  # with these the reference turns it on
+
     def stays(self) -> bool:
         """States of mamba2 that do not move with the beams."""
-        return self.model["family"] == "mamba2" and self.beams and (self.kw("use_cache", True) is not False or "inputs_embeds" in self.case)
+        return self.model["family"] == "mamba2" and self.beams and self.cached
 
     def continued(self) -> bool:
         """A call that reads more than the last token on top of the cache, and the difference is in it or behind it."""
@@ -211,16 +224,20 @@ LISTED: dict[str, Condition] = {
     and abs(_expected(d.sentence) + math.log(d.model["config"]["vocab_size"])) < 1e-4,
     # other numbers
     "drafts with several prompts or sequences": lambda d: d.drafts and len(d.case["prompt_ids"] or [0]) > 1,
-    "a phi3 or phimoe longrope request whose cache crosses": lambda d: d.crosses() and not d.uncached_differs(),
-    "a phi3 or phimoe longrope request whose cache crosses: with embeddings, drafts or states": lambda d: d.crosses() and d.uncached_differs(),
+    "a phi3 or phimoe longrope request whose cache crosses": lambda d: d.crosses() and not d.drafts and not d.embedded,
+    "a phi3 or phimoe longrope request whose cache crosses: embeddings": lambda d: d.crosses() and not d.drafts and d.embedded,
+    "a phi3 or phimoe longrope request whose cache crosses: its states": lambda d: d.crosses() and not d.drafts and d.keeps_states,
+    "a phi3 or phimoe longrope request whose cache crosses: greedy drafts": lambda d: d.crosses() and d.drafts and not d.kw("do_sample"),
+    "a phi3 or phimoe longrope request whose cache crosses: drawn drafts": lambda d: d.crosses() and d.drafts and bool(d.kw("do_sample")),
     "a filled cache with drafts": lambda d: d.drafts and any("append_ids" in c for c in d.case.get("calls", [])),
     "prefill_chunk_size with a filled cache": lambda d: "prefill_chunk_size" in d.case["kwargs"]
     and any("append_ids" in c for c in d.case.get("calls", [])) and d.sentence.startswith("calls["),
     "SynthID under beams": lambda d: d.kw("num_beams", 1) > 1 and (d.kw("watermarking_config") or {}).get("type") == "synthid",
     "token healing that changes the prompt's length": lambda d: bool(d.kw("token_healing"))
     and len(d.expect.get("healed_ids", [[]])[0]) != len((d.case["prompt_ids"] or [[]])[0]),
-    "dynamic rope with guidance": lambda d: d.dynamic() and d.kw("guidance_scale") is not None and not d.guided_otherwise(),
-    "dynamic rope with guidance: beams, calls, no cache, drawn drafts": lambda d: d.dynamic() and d.kw("guidance_scale") is not None and d.guided_otherwise(),
+    "dynamic rope with guidance": lambda d: d.dynamic() and d.kw("guidance_scale") is not None and not d.beams and not d.drawn_by_model(),
+    "dynamic rope with guidance: beams": lambda d: d.dynamic() and d.kw("guidance_scale") is not None and d.beams,
+    "dynamic rope with guidance: drawn drafts": lambda d: d.dynamic() and d.kw("guidance_scale") is not None and d.drawn_by_model(),
     "dynamic rope with drafts: prompt lookup": lambda d: d.dynamic() and "prompt_lookup_num_tokens" in d.case["kwargs"] and not d.of_states(),
     "dynamic rope with drafts: greedy": lambda d: d.dynamic() and d.by_model() and not d.kw("do_sample") and d.kw("guidance_scale") is None
     and not d.of_states(),
@@ -239,7 +256,7 @@ LISTED: dict[str, Condition] = {
     "guidance with drafts by a model": lambda d: ("assistant" in d.case or d.early_exit) and d.kw("guidance_scale") is not None,
     "guidance with prompt lookup": lambda d: "prompt_lookup_num_tokens" in d.case["kwargs"] and d.kw("guidance_scale") is not None,
     "SynthID with drafts": lambda d: d.drafts and (d.kw("watermarking_config") or {}).get("type") == "synthid",
-    "queries that grow with their position: a row padded on the left": lambda d: d.tempered and d.hidden(),
+    "queries that grow with their position: a row padded on the left": lambda d: d.tempered and (d.hidden() or d.hides_negative()),
     "gemma3n without a cache": lambda d: d.model["family"] == "gemma3n" and d.kw("use_cache") is False and bool(d.model["config"]["num_kv_shared_layers"]),
     "guidance on granitemoehybrid, falcon_h1, nemotron_h and mamba2": lambda d: d.model["family"] in UNCACHED and d.kw("guidance_scale") is not None and not d.beams,
     "guidance on granitemoehybrid, falcon_h1, nemotron_h and mamba2: beams": lambda d: d.model["family"] in UNCACHED and d.kw("guidance_scale") is not None and d.beams,
@@ -248,12 +265,16 @@ LISTED: dict[str, Condition] = {
     "models with recurrent layers: rows padded on the left where a bias": lambda d: d.biased and d.rows() > 1 and (d.hidden() or d.hides_negative()),
     "models with recurrent layers: several tokens on top of a filled cache: a call": lambda d: d.recurrent and d.continued(),
     "models with recurrent layers: several tokens on top of a filled cache: chunks": lambda d: d.recurrent and "prefill_chunk_size" in d.case["kwargs"],
-    "models with recurrent layers: several tokens on top of a filled cache: drafts": lambda d: d.recurrent and d.drafts,
+    "models with recurrent layers: several tokens on top of a filled cache: greedy drafts": lambda d: d.recurrent and d.drafts
+    and not d.kw("do_sample"),
+    "models with recurrent layers: several tokens on top of a filled cache: drawn drafts": lambda d: d.recurrent and d.drafts
+    and bool(d.kw("do_sample")),
     "mamba2 with beams and a cache": lambda d: d.stays() and "inputs_embeds" not in d.case,
     "mamba2 with beams and a cache: embeddings": lambda d: d.stays() and "inputs_embeds" in d.case,  # which turn the cache on
     "hidden states of mamba2": lambda d: d.model["family"] == "mamba2" and "hidden_states/" in d.sentence,
-    "lfm2, a prompt shorter than the convolution's window": lambda d: d.short() and d.kw("use_cache", True) is not False and not d.of_states(),
-    "lfm2, a prompt shorter than the convolution's window: its states": lambda d: d.short() and d.kw("use_cache", True) is not False and d.of_states(),
+    "lfm2, a prompt shorter than the convolution's window": lambda d: d.short() and d.cached and not d.embedded,
+    "lfm2, a prompt shorter than the convolution's window: embeddings": lambda d: d.short() and d.embedded,
+    "lfm2, a prompt shorter than the convolution's window: its states": lambda d: d.short() and d.cached and d.keeps_states,
     "an odd number of rotated places": lambda d: d.unsupported and "rotary positions need an even number" in d.sentence,
 }
 

@@ -18,8 +18,9 @@ from typing import Any, Callable, ContextManager, Iterator
 
 import torch
 import transformers.cache_utils as cache_utils
-from departures import seen
+from departures import seen, setting
 from golden import golden
+from transformers.generation import candidate_generator as candidates
 from transformers.generation import logits_process as processors
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -40,6 +41,7 @@ class Standin:
     change: Callable[[Json], None] = _nothing
     patch: Patch = _whole
     tokens_only: bool = False  # the rest is not the stand-in's: rounds of drafts that are none
+    last_places: bool = False  # its passes read all positions again: of what they give of states, the last position's counts
 
 
 def _calls(case: Json) -> list[Json]:
@@ -60,6 +62,17 @@ def _recomputing(case: Json) -> None:
         call["kwargs"]["use_cache"] = False
 
 
+def _of_ids(case: Json) -> None:
+    """What stands beside embeddings is read in their place, and processors do not see it."""
+    _without("prefill_chunk_size", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty")(case)
+    case.pop("inputs_embeds")
+
+
+def _undrafted_anew(case: Json) -> None:
+    _undrafted(case)
+    _recomputing(case)
+
+
 def _undrafted(case: Json) -> None:
     _without("prompt_lookup_num_tokens", "max_matching_ngram_size", "assistant_early_exit")(case)
     case.pop("assistant", None)
@@ -69,7 +82,7 @@ def _undrafted(case: Json) -> None:
 # ---------------------------------------------------------------- the reference, mended for as long as a request lasts
 @contextlib.contextmanager
 def _in_place(owner: Any, name: str, value: Any) -> Iterator[None]:
-    was = getattr(owner, name)
+    was = vars(owner)[name] if isinstance(owner, type) and name in vars(owner) else getattr(owner, name)  # a static method stays one
     setattr(owner, name, value)
     try:
         yield
@@ -80,19 +93,25 @@ def _in_place(owner: Any, name: str, value: Any) -> Iterator[None]:
 PROMPTS: list[int] = []  # lengths that the sequence being read began with, the innermost last
 
 
-def guidance_of_rows(case: Json, model: Json) -> ContextManager[None]:
-    """The second sequence holds what the row holds, whatever was asked before; only what is visible has a position."""
+def _begin_second(own: Json, model: Any, ids: torch.Tensor) -> None:
+    own.update(first_pass=False, prompt_len=ids.shape[1], layers=max(model.config.num_hidden_layers, len(_layers(model))), came=ids[:, :0])
+    if own["input_ids"] is None:
+        own["input_ids"] = ids[:, -1:]
+    if own["attention_mask"] is None:
+        own["attention_mask"] = torch.ones_like(own["input_ids"], dtype=torch.long)
+
+
+def _second_sequence(news: Callable[[Json, torch.Tensor], torch.Tensor]) -> ContextManager[None]:
+    """The second sequence is read anew with each question; only what is visible has a position. news: what it has behind its prompt."""
     Guidance = processors.UnbatchedClassifierFreeGuidanceLogitsProcessor
 
     def logits(self: Any, ids: torch.Tensor) -> torch.Tensor:
         own = self.unconditional_context
         if own["first_pass"]:
-            own.update(first_pass=False, prompt_len=ids.shape[1], layers=max(self.model.config.num_hidden_layers, len(_layers(self.model))))
-            if own["input_ids"] is None:
-                own["input_ids"] = ids[:, -1:]
-            if own["attention_mask"] is None:
-                own["attention_mask"] = torch.ones_like(own["input_ids"], dtype=torch.long)
-        new = ids[:, own["prompt_len"]:]
+            _begin_second(own, self.model, ids)
+        else:
+            own["came"] = torch.cat([own["came"], ids[:, -1:]], dim=1)
+        new = news(own, ids)
         mask = torch.cat([own["attention_mask"], torch.ones_like(new)], dim=1)
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         with _in_place(self.model.config, "num_hidden_layers", own["layers"]):  # an early exit has fewer while it drafts
@@ -102,6 +121,16 @@ def guidance_of_rows(case: Json, model: Json) -> ContextManager[None]:
             finally:
                 PROMPTS.pop()
     return _in_place(Guidance, "get_unconditional_logits", logits)
+
+
+def guidance_of_rows(case: Json, model: Json) -> ContextManager[None]:
+    """The second sequence holds what the row holds, whatever was asked before."""
+    return _second_sequence(lambda own, ids: ids[:, own["prompt_len"]:])
+
+
+def guidance_of_places(case: Json, model: Json) -> ContextManager[None]:
+    """The second sequence stays at its place while beams move, as the reference's: it holds the tokens that came to this place."""
+    return _second_sequence(lambda own, ids: own["came"])
 
 
 def _layers(model: Any) -> Any:
@@ -142,6 +171,49 @@ def healed_encoder_ids(case: Json, model: Json) -> ContextManager[None]:
     return _in_place(transformers_mixin(), "_get_logits_processor", healed)
 
 
+@contextlib.contextmanager
+def healed_mask(case: Json, model: Json) -> Iterator[None]:
+    """Mask and positions become those of the healed prompt, which begins behind its pads."""
+    mixin = transformers_mixin()
+    expand, heal = mixin._expand_inputs_for_generation, mixin.heal_tokens
+    inputs: Json = {}  # what generate goes on with: both are in it, and read after healing
+
+    def expanded(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, Json]:
+        nonlocal inputs
+        ids, inputs = expand(*args, **kwargs)
+        return ids, inputs
+
+    def healed(self: Any, ids: torch.Tensor, tokenizer: Any) -> torch.Tensor:
+        own = inputs  # healing generates too
+        prompt = heal(self, ids, tokenizer)
+        own["attention_mask"] = mask = ((prompt != tokenizer.pad_token_id).cumsum(-1) > 0).long()
+        if "position_ids" in own:
+            own["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
+        return prompt
+    with _in_place(mixin, "_expand_inputs_for_generation", staticmethod(expanded)), _in_place(mixin, "heal_tokens", healed):
+        yield
+
+
+@contextlib.contextmanager
+def embedded_first(case: Json, model: Json) -> Iterator[None]:
+    """Hidden states of mamba2 begin with what is embedded; the last layer's, which come with and without the norm, come with it."""
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Model
+    forward = Mamba2Model.forward
+
+    def begun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        read: list[torch.Tensor] = []
+        hook = self.layers[0].register_forward_pre_hook(lambda _, given: read.append(given[0]))
+        try:
+            made = forward(self, *args, **kwargs)
+        finally:
+            hook.remove()
+        if getattr(made, "hidden_states", None) is not None:
+            made.hidden_states = (read[0], *made.hidden_states[:-2], made.hidden_states[-1])
+        return made
+    with _in_place(Mamba2Model, "forward", begun):
+        yield
+
+
 def transformers_mixin() -> Any:
     from transformers.generation.utils import GenerationMixin
     return GenerationMixin
@@ -150,8 +222,18 @@ def transformers_mixin() -> Any:
 @contextlib.contextmanager
 def rope_of_steps(case: Json, model: Json) -> Iterator[None]:
     """Dynamic rope by the length of the step that a position belongs to, which is that of the longest row; the prompt is a step. A draft
-    model decodes for itself: a pass of it has its own length, and leaves nothing to the next. The family's own code lays the angles out, below what keeps frequencies from one pass to the next: halves, or pairs as in cohere2."""
-    load = golden.load
+    model decodes for itself: a pass of it has its own length, and leaves nothing to the next; so has a pass that reads everything again,
+    for want of a cache. The family's own code lays the angles out, below what keeps frequencies from one pass to the next: halves, or
+    pairs as in cohere2."""
+    load, one_call = golden.load, golden.one_call
+    cached = setting(case, model, "use_cache", True) is not False or "inputs_embeds" in case  # which turn the cache on
+
+    def call(ctx: Any, asked: Json, *more: Any) -> Any:
+        PROMPTS.append(max([sum(r) for r in seen({**case, **asked}, model)] or case.get("_embeds", {}).get("shape", [0, 1])[1:2]))
+        try:
+            return one_call(ctx, asked, *more)
+        finally:
+            PROMPTS.pop()
 
     def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         turned = []
@@ -165,19 +247,85 @@ def rope_of_steps(case: Json, model: Json) -> Iterator[None]:
         for part in whole.modules():
             if getattr(part, "rope_type", None) == "dynamic":
                 part.forward = types.MethodType(forward, part)
-                part.by_steps = os.path.basename(path) == "m"
+                part.by_steps = os.path.basename(path) == "m" and cached
         return whole
-    PROMPTS.append(max([sum(r) for r in seen(case, model)] or case.get("_embeds", {}).get("shape", [0, 1])[1:2]))
-    try:
-        with _in_place(golden, "load", loaded):
-            yield
-    finally:
-        PROMPTS.pop()
+    Drafter = candidates.AssistedCandidateGenerator
+    cut = Drafter._update_past_and_masks
+
+    def cut_to_new(self: Any, ids: torch.Tensor, beyond: int = 0, again: int = 0) -> bool:
+        """A token that a draft read stays as it was read: the reference reads the last one again, with the next pass's length."""
+        return cut(self, ids, beyond, again)
+    with _in_place(golden, "load", loaded), _in_place(golden, "one_call", call), _in_place(Drafter, "_update_past_and_masks", cut_to_new):
+        yield
 
 
 @contextlib.contextmanager
 def guidance_and_rope(case: Json, model: Json) -> Iterator[None]:
     with guidance_of_rows(case, model), rope_of_steps(case, model):
+        yield
+
+
+@contextlib.contextmanager
+def places_and_rope(case: Json, model: Json) -> Iterator[None]:
+    with guidance_of_places(case, model), rope_of_steps(case, model):
+        yield
+
+
+@contextlib.contextmanager
+def embeddings_anew(case: Json, model: Json) -> Iterator[None]:
+    """A prompt of embeddings without a cache, which the reference lacks: each pass reads them, and the tokens behind them, from the start.
+    So is the second sequence of guidance read."""
+    run, width = golden.run, len((case["prompt_ids"] or [[]])[0])
+
+    def prepare(self: Any, input_ids: torch.Tensor, inputs_embeds: Any = None, attention_mask: Any = None, **_: Any) -> Json:
+        new = self.get_input_embeddings()(input_ids[:, width:])
+        return {"inputs_embeds": torch.cat([inputs_embeds, new], dim=1), "attention_mask": attention_mask, "use_cache": False}
+
+    def run_anew(ctx: Any, asked: Json) -> Json:
+        with _in_place(type(ctx.model), "prepare_inputs_for_generation", prepare):
+            return run(ctx, asked)
+    with guidance_of_places(case, model), _in_place(golden, "run", run_anew):
+        yield
+
+
+def _everything(self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> Json:
+    """What a pass reads where nothing is kept from one to the next."""
+    return {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": (attention_mask.cumsum(-1) - 1).clamp(min=0)}
+
+
+@contextlib.contextmanager
+def states_anew(case: Json, model: Json) -> Iterator[None]:
+    """Each pass makes its states from the start: they hold what stands before, and nothing of drafts that were not taken."""
+    run = golden.run
+
+    def run_anew(ctx: Any, asked: Json) -> Json:
+        with _in_place(type(ctx.model), "prepare_inputs_for_generation", _everything):
+            return run(ctx, asked)
+    with _in_place(golden, "run", run_anew):
+        yield
+
+
+@contextlib.contextmanager
+def longrope_of_steps(case: Json, model: Json) -> Iterator[None]:
+    """Drafts of phi3: each position as the step that it belongs to reads it, all of its past with that step's frequencies."""
+    run, config = golden.run, model["config"]
+    original = config.get("original_max_position_embeddings") or config["rope_parameters"]["original_max_position_embeddings"]
+
+    def both(forward: Callable[..., Any]) -> Callable[..., Any]:
+        def stepwise(self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, position_ids: torch.Tensor, **how: Any) -> Any:
+            made = forward(self, input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=True)
+            cut = int((attention_mask.cumsum(-1) <= original).sum())
+            if cut < input_ids.shape[1]:
+                early = forward(self, input_ids[:, :cut], attention_mask=attention_mask[:, :cut], position_ids=position_ids[:, :cut])
+                made.logits = torch.cat([early.logits, made.logits[:, cut:]], dim=1)
+            return made
+        return stepwise
+
+    def run_stepwise(ctx: Any, asked: Json) -> Json:
+        kind = type(ctx.model)
+        with _in_place(kind, "prepare_inputs_for_generation", _everything), _in_place(kind, "forward", both(kind.forward)):
+            return run(ctx, asked)
+    with whole_windows(case, model), _in_place(golden, "run", run_stepwise):
         yield
 
 
@@ -261,30 +409,48 @@ STANDINS: dict[str, Standin] = {
     "prefill_chunk_size with drafts": Standin(_without("prefill_chunk_size")),
     "prefill_chunk_size with a filled cache": Standin(_without("prefill_chunk_size")),
     "prefill_chunk_size with dynamic rope": Standin(_without("prefill_chunk_size")),
+    "prefill_chunk_size with embeddings as prompt": Standin(_of_ids),
     "attentions and hidden states with prefill_chunk_size": Standin(_without("prefill_chunk_size")),
     "attentions and hidden states without a cache": Standin(_without("use_cache")),
     "attentions of a static cache": Standin(_without("cache_implementation")),
     "attentions of a sliding window": Standin(patch=whole_windows),
     "a phi3 or phimoe longrope request whose cache crosses": Standin(_recomputing),
+    "a phi3 or phimoe longrope request whose cache crosses: embeddings": Standin(patch=embeddings_anew),
+    "a phi3 or phimoe longrope request whose cache crosses: its states": Standin(last_places=True),
+    "a phi3 or phimoe longrope request whose cache crosses: greedy drafts": Standin(_undrafted_anew, tokens_only=True),
+    "a phi3 or phimoe longrope request whose cache crosses: drawn drafts": Standin(patch=longrope_of_steps),
+    "attentions and hidden states without a cache: the length counts": Standin(last_places=True),
+    "token healing that changes the prompt's length": Standin(patch=healed_mask),
     "encoder penalties with token healing": Standin(patch=healed_encoder_ids),
     "SynthID under beams": Standin(patch=synthid_of_rows),
     "SynthID with drafts": Standin(patch=synthid_of_rows),
     "guidance with drafts by a model": Standin(patch=guidance_of_rows),
     "guidance with prompt lookup": Standin(patch=guidance_of_rows),
     "guidance with a padded negative prompt": Standin(patch=guidance_of_rows),
+    "guidance with a padded negative prompt: beams": Standin(patch=guidance_of_places),
     "queries that grow with their position: a row padded on the left": Standin(patch=row_positions),
     "gemma3n without a cache": Standin(_without("use_cache")),
     "guidance on granitemoehybrid, falcon_h1, nemotron_h and mamba2": Standin(patch=guidance_of_rows),
+    "guidance on granitemoehybrid, falcon_h1, nemotron_h and mamba2: beams": Standin(patch=guidance_of_places),
     "models with recurrent layers: a batch of one row padded on the left": Standin(patch=masked_states),
     "models with recurrent layers: rows padded on the left where a bias": Standin(patch=masked_states),
     "models with recurrent layers: several tokens on top of a filled cache: chunks": Standin(_without("prefill_chunk_size")),
-    "models with recurrent layers: several tokens on top of a filled cache: drafts": Standin(_undrafted, tokens_only=True),
+    "models with recurrent layers: several tokens on top of a filled cache: greedy drafts": Standin(_undrafted, tokens_only=True),
+    "models with recurrent layers: several tokens on top of a filled cache: drawn drafts": Standin(patch=states_anew),
+    "models with recurrent layers: several tokens on top of a filled cache: a call": Standin(_recomputing),
     "mamba2 with beams and a cache": Standin(_recomputing),
+    "mamba2 with beams and a cache: embeddings": Standin(patch=embeddings_anew),
+    "hidden states of mamba2": Standin(patch=embedded_first),
     "lfm2, a prompt shorter than the convolution's window": Standin(_recomputing),
+    "lfm2, a prompt shorter than the convolution's window: embeddings": Standin(patch=embeddings_anew),
+    "lfm2, a prompt shorter than the convolution's window: its states": Standin(last_places=True),
     "dynamic rope with drafts: greedy": Standin(_undrafted, tokens_only=True),
     "dynamic rope with drafts: prompt lookup": Standin(patch=rope_of_steps),
     "dynamic rope with drafts: drawn": Standin(patch=rope_of_steps),
+    "dynamic rope with drafts: its states": Standin(patch=rope_of_steps),
     "dynamic rope with guidance": Standin(patch=guidance_and_rope),
+    "dynamic rope with guidance: drawn drafts": Standin(patch=guidance_and_rope),
+    "dynamic rope with guidance: beams": Standin(patch=places_and_rope),
 }
 
 
@@ -297,6 +463,20 @@ def standing_in(names: list[str], case: Json, model: Json) -> Iterator[Json]:
             STANDINS[name].change(changed)
             stack.enter_context(STANDINS[name].patch(case, model))
         yield changed
+
+
+def _last_places(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Of a pass that read every position again, what belongs to the last: the shape that a step has with a cache."""
+    def of_step(name: str) -> bool:
+        kind, step = name.split("/")[1:3]
+        return kind in ("attentions", "hidden_states") and step != "0"
+    return {n: t[..., -1:, :] if of_step(n) else t for n, t in tensors.items()}
+
+
+def tensors_of(names: list[str], tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The stand-in's outputs, in the shape that Cadenza gives."""
+    outputs = {n: t for n, t in tensors.items() if not n.startswith("input:")}
+    return _last_places(outputs) if any(STANDINS[n].last_places for n in names) else outputs
 
 
 def _tokens_only(names: list[str]) -> bool:

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Writes docs/reference/python.md, every public name of the package `cadenza`, from its docstrings.
 
-    tools/docs/python-pages.py [FILE]
-
 The package is read, not imported. What has no docstring is shown by its signature; a class or function without one is an error.
 """
+import argparse
 import ast
 import inspect
 import pathlib
@@ -118,6 +117,9 @@ def module(name, names):
 
 
 def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("file", nargs="?", type=pathlib.Path, default=ROOT / "docs" / "reference" / "python.md", help="another place for it")
+    out = ap.parse_args().file
     found = exported()
     page = ["# The Python package, name by name\n\nWritten by `tools/docs/python-pages.py` from the package's docstrings. The guide is "
             "[Python](../python.md).\n"]  # fmt: skip
@@ -125,7 +127,6 @@ def main():
     text = "\n".join(page)
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
-    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "reference" / "python.md"
     out.write_text(text.rstrip() + "\n", encoding="utf-8")
 
 

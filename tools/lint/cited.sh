@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Files that are cited and are not there: pages in sources (docs/NAME.md), files of the tree in comments and pages
-# (run/pass/kv.h in host/, host/run/pass/kv.h anywhere), sources by their bare names in comments, and names that a page has
-# beside the source that they are in (`keep` in `host/run/loop/draft.c`). Prints file:line: what, and fails if there is one.
+# (run/pass/kv.h in host/, host/run/pass/kv.h anywhere), sources by their bare names in comments and in pages (`kv.c`), names
+# that a page has beside the source that they are in (`keep` in `host/run/loop/draft.c`, `keep` (`run/loop/draft.c`)), and
+# names of ours that a page has (`cdz_seq_resumes`) and no source. Prints file:line: what, and fails if there is one.
 #   cited.sh            looks at the whole tree
 #   cited.sh FILE...    at these
 set -euo pipefail
@@ -54,7 +55,7 @@ for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | { grep -E '
         }
         END { exit bad }' <(there) - || status=1
 
-# In pages: `NAME` in `FILE`, `NAME` and `OTHER` in `FILE`, and columns | `NAME` | `FILE` | of a table.
+# In pages: `NAME` in `FILE`, `NAME` (`FILE`, `NAME` and `OTHER` in `FILE`, and columns | `NAME` | `FILE` | of a table.
 while IFS=: read -r file line cell; do
     source=$(grep -oP '`\K[\w/.-]+(?=`$)' <<<"$cell")
     [ -f "$source" ] || source=host/$source
@@ -65,5 +66,20 @@ while IFS=: read -r file line cell; do
         status=1
     done < <(grep -oP '`\K\w+(?=(\[\])?`)' <<<"$cell")
 done < <(for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | grep '\.md$' |
-    xargs -r grep -noHP '(?:`\w+(?:\[\])?`(?:,| and)? )*`\w+(?:\[\])?` (?:in|\|) `[\w/-]+/[\w-]+\.[ch]`' || true)
+    xargs -r grep -noHP '(?:`\w+(?:\[\])?`(?:,| and)? )*`\w+(?:\[\])?` (?:in |\| |\()`[\w/-]+/[\w-]+\.[ch]`' || true)
+
+pages=$(printf '%s\n' "${files[@]}" | grep -c '\.md$' || true)
+# In pages: `cdz_NAME` without saying where, and `FILE.c`. Stars and dots stand for many.
+for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | { grep '\.md$' || true; } |
+    { xargs -r grep -noHP '`(?:cdz_\w+(?!\w|\*|…|\.\.)|[a-z0-9_]+\.[ch](?=`))' || true; } |
+    awk -F: '
+        FNR == NR && /\// { sub(/.*\//, "") }
+        FNR == NR { is[$0] = 1; next }
+        {
+            name = substr($3, 2)
+            if (name in is || name ~ /^my_/ || name ~ /_$/) next
+            print $1 ":" $2 ": cites " name ", which is not there"
+            bad = 1
+        }
+        END { exit bad }' <(there; [ "$pages" = 0 ] || git grep -ohwE 'cdz_\w+' -- '*.c' '*.h' '*.inc' '*.cu' '*.hpp' '*.py' '*.lua' | sort -u) - || status=1
 exit $status

@@ -3,6 +3,7 @@
 
 tools/lint/prefixes.txt has the words; the symbols are those of the objects in BUILD, by nm. Names each symbol that begins
 otherwise, each word that no symbol of its room begins with, and each word of two rooms that the list does not own up to."""
+import argparse
 import collections
 import pathlib
 import subprocess
@@ -51,13 +52,17 @@ def read_symbols(build):
 
 
 def main():
-    found = read_symbols(pathlib.Path(sys.argv[1]).resolve())
-    if len(sys.argv) > 2:  # list: the words as they are now
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('build', type=pathlib.Path, help='a build folder')
+    ap.add_argument('list', nargs='?', choices=['list'], help='prints the words as they are now')
+    asked = ap.parse_args()
+    found = read_symbols(asked.build.resolve())
+    if asked.list:
         for room in sorted(found):
             print(room, '|', *sorted(found[room]))
         return 0
     rooms, shared = read_words()
-    bad = [] if found else [f'{sys.argv[1]}: no objects of host/']
+    bad = [] if found else [f'{asked.build}: no objects of host/']
     for room, words in found.items():
         for word in sorted(set(words) - rooms.get(room, set())):
             bad += [f'{where}: {room}/ has no word "{word}" in tools/lint/prefixes.txt' for where in sorted(words[word])]

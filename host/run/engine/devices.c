@@ -73,7 +73,7 @@ static cdz_status wish_device(cdz_engine *engine, const char *name, cdz_error *e
         return cdz_err(err, CDZ_E_STATE, "device '%.60s': models are open on %s already", name,
                        engine->device->api->device);
     char *kept = strdup(name);
-    if (!kept) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a device's name");
+    if (!kept) return cdz_err_memory(err, "a device's name");
     free(engine->wish_name);
     engine->machine.device.name = engine->wish_name = kept;
     return CDZ_OK;
@@ -149,7 +149,9 @@ void cdz_engine_serve(cdz_engine *engine)
     cdz_engine_order *order = engine->order;
     cdz_mutex_unlock(&engine->lock);
     if (!order) return;
+    cdz_profile_mark(engine->profile, CDZ_WORK_IDLE); /* it is no request's time */
     order->run(order->arg);
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
     cdz_mutex_lock(&engine->lock);
     order->done = true;
     engine->order = NULL;
@@ -332,7 +334,7 @@ cdz_status cdz_engine_place(cdz_engine *engine, cdz_run_model *model, cdz_error 
     if (model->device->api->host_memory) return CDZ_OK;
     (void)cdz_weights_each(model->weights, count, &n); /* neither fails */
     collecting c = {.all = calloc(n ? n : 1, sizeof *c.all)};
-    if (!c.all) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    if (!c.all) return cdz_err_memory(err, "the model");
     (void)cdz_weights_each(model->weights, collect, &c);
     model->placed = c.all;
     model->n_placed = n;

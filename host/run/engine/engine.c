@@ -165,7 +165,7 @@ static cdz_status keep_wish(cdz_engine *engine, const cdz_device_wish *wish, cdz
     if (wish->name) own->name = engine->wish_name = strdup(wish->name);
     if (wish->folder) own->folder = engine->wish_folder = strdup(wish->folder);
     if ((wish->name && !engine->wish_name) || (wish->folder && !engine->wish_folder))
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
+        return cdz_err_memory(err, "the engine");
     return cdz_device_check_name(own, err);
 }
 
@@ -178,7 +178,7 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     const cdz_cpu_options cpu = {options->cpu_variant, options->n_threads, &on_thread};
     /* However short memory gets, a pass has room for some wants: a tick in which nothing goes on would be the last. */
     engine->wants = malloc(FEW_WANTS * sizeof *engine->wants);
-    if (!engine->wants) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
+    if (!engine->wants) return cdz_err_memory(err, "the engine");
     engine->want_cap = FEW_WANTS;
     engine->fuses = !options->one_by_one;
     CDZ_TRY(keep_wish(engine, &options->machine.device, err));
@@ -215,7 +215,7 @@ static cdz_status start(cdz_engine *engine, const cdz_engine_options *options, c
 cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err)
 {
     cdz_engine *engine = calloc(1, sizeof *engine);
-    if (!engine) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
+    if (!engine) return cdz_err_memory(err, "the engine");
     cdz_mutex_init(&engine->lock);
     pthread_cond_init(&engine->wake, NULL);
     pthread_cond_init(&engine->ordered, NULL);
@@ -402,7 +402,7 @@ cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_to
     if (!model) {
         cdz_tokenizer_free(tokenizer);
         cdz_weights_close(weights);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+        return cdz_err_memory(err, "the model");
     }
     const cdz_arch *arch = &weights->arch;
     atomic_init(&model->holders, 1);
@@ -430,6 +430,14 @@ void cdz_run_model_set_function(cdz_run_model *model,
                                 void *user)
 {
     model->function = (cdz_function){.forward = forward, .user = user};
+}
+
+cdz_status cdz_run_model_control(cdz_run_model *model, const cdz_edit *edits, uint32_t n,
+                                 cdz_error *err)
+{
+    cdz_assert(!model->control);
+    return cdz_steering_make(NULL, edits, n, CDZ_STEERED_BY_PROCESSOR, &model->weights->arch,
+                             "control vectors", &model->control, err);
 }
 
 void cdz_run_model_release(cdz_run_model *model)
@@ -493,7 +501,7 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
 /* Can the job's worst case ever fit? */
 static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz_error *err)
 {
-    const uint64_t blocks = cdz_job_blocks(job), limit = kv_limit(engine);
+    const uint64_t blocks = cdz_job_least_blocks(job), limit = kv_limit(engine);
     uint64_t per_block = job->model->block_bytes, per_state = job->model->state_bytes, need, packed;
     const bool other = job->assistant && job->assistant != job->model;
     const uint64_t states = cdz_job_states(job);
@@ -533,17 +541,45 @@ static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz
                    blocks * CDZ_KV_BLOCK, job->n_rows, job->max_length, blocks, per_block, limit);
 }
 
+uint32_t cdz_engine_places(const cdz_engine *engine)
+{
+    const uint32_t most = engine->max_running, n = engine->n_running;
+    const uint32_t here = n - (engine->n_away < n ? engine->n_away : n);
+    const uint32_t free = here < most ? most - here : 0, rest = 2 * most > n ? 2 * most - n : 0;
+    return free < rest ? free : rest;
+}
+
+/* Those behind the places that are free. */
+static cdz_engine_line see_line(const cdz_engine *engine)
+{
+    cdz_engine_line line = {0};
+    cdz_assert_holds(&engine->lock);
+    const bool held = engine->holds_queue && engine->n_running > 0;
+    uint32_t places = held ? 0 : cdz_engine_places(engine);
+    for (const cdz_task *task = engine->queue; task; task = task->next) {
+        if (places > 0) {
+            places--;
+            continue;
+        }
+        line.n++;
+        line.rows += task->job->n_rows;
+        line.prompt_tokens += (uint64_t)task->job->prompt_len * task->job->n_prompts;
+    }
+    return line;
+}
+
 static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_error *err)
 {
     cdz_status status = CDZ_OK;
     cdz_mutex_lock(&engine->lock);
+    const uint32_t n_waiting = engine->max_queue ? see_line(engine).n : 0;
     if (engine->stopping)
         status = cdz_err(err, CDZ_E_STATE, "the engine is being stopped");
-    else if (engine->max_queue && engine->n_queued >= engine->max_queue)
+    else if (engine->max_queue && n_waiting >= engine->max_queue)
         status = cdz_err(err, CDZ_E_LIMIT,
                          "%" PRIu32 " requests are waiting already; no more are "
                          "accepted",
-                         engine->n_queued);
+                         n_waiting);
     if (status == CDZ_OK) {
         *id = task->id = engine->next_id++;
         task->came_at = engine->stats.passes;
@@ -615,16 +651,43 @@ uint32_t cdz_engine_n_waiting(cdz_engine *engine)
     return n;
 }
 
+cdz_engine_line cdz_engine_see_line(cdz_engine *engine)
+{
+    cdz_mutex_lock(&engine->lock);
+    const cdz_engine_line line = see_line(engine);
+    cdz_mutex_unlock(&engine->lock);
+    return line;
+}
+
+static cdz_task *find_open(const cdz_engine *engine, uint64_t id)
+{
+    cdz_assert_holds(&engine->lock);
+    cdz_task *task = find_task(engine->queue, id);
+    return task ? task : find_task(engine->running, id);
+}
+
+static cdz_status not_open(uint64_t id, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOT_FOUND, "no request %" PRIu64 " is waiting or running", id);
+}
+
 cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err)
 {
     cdz_mutex_lock(&engine->lock);
-    cdz_task *task = find_task(engine->queue, id);
-    if (!task) task = find_task(engine->running, id);
+    cdz_task *task = find_open(engine, id);
     if (task) atomic_store(&task->cancelled, true);
     if (task) cdz_engine_wake(engine);
     cdz_mutex_unlock(&engine->lock);
-    if (task) return CDZ_OK;
-    return cdz_err(err, CDZ_E_NOT_FOUND, "no request %" PRIu64 " is waiting or running", id);
+    return task ? CDZ_OK : not_open(id, err);
+}
+
+cdz_status cdz_engine_pause(cdz_engine *engine, uint64_t id, bool paused, cdz_error *err)
+{
+    cdz_mutex_lock(&engine->lock);
+    cdz_task *task = find_open(engine, id);
+    if (task && atomic_exchange(&task->held_back, paused) != paused) cdz_engine_wake(engine);
+    cdz_mutex_unlock(&engine->lock);
+    return task ? CDZ_OK : not_open(id, err);
 }
 
 bool cdz_engine_get_profile(const cdz_engine *engine, cdz_profile_times *out)

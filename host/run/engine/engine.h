@@ -3,6 +3,7 @@
 #define CDZ_HOST_RUN_ENGINE_ENGINE_H
 
 #include "cadenza/cadenza.h"
+#include "cadenza/ext/steer.h"
 #include "cadenza/scheduler.h"
 #include "device/device.h"
 #include "grammar/store.h"
@@ -83,6 +84,9 @@ void cdz_run_model_set_function(cdz_run_model *model,
                                 cdz_status (*forward)(void *user, const cdz_function_row *rows,
                                                       uint32_t n, cdz_error *err),
                                 void *user);
+/* All its sequences begin with these edits, and keep them: control vectors; once, before any request. */
+cdz_status cdz_run_model_control(cdz_run_model *model, const cdz_edit *edits, uint32_t n,
+                                 cdz_error *err);
 /* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
 void cdz_run_model_release(cdz_run_model *model);
 
@@ -113,9 +117,17 @@ const cdz_run_model *cdz_kept_model(const cdz_kept *kept);
  * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
 cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);
 cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err); /* [any] */
+/* [any] From the next tick on the request's rows take no part in passes; or they do again. Its bits do not hang on it. */
+cdz_status cdz_engine_pause(cdz_engine *engine, uint64_t id, bool paused, cdz_error *err);
 /* [any] Whether a job waits for its turn; false: it runs, or has ended. And how many wait. */
 bool cdz_engine_is_waiting(cdz_engine *engine, uint64_t id);
 uint32_t cdz_engine_n_waiting(cdz_engine *engine);
+/* [any] Of those that wait: the ones that the next tick finds no place or no KV memory for, as far as is known now. */
+typedef struct cdz_engine_line {
+    uint32_t n, rows;
+    uint64_t prompt_tokens;
+} cdz_engine_line;
+cdz_engine_line cdz_engine_see_line(cdz_engine *engine);
 enum { CDZ_ENGINE_PASSES = 16 };
 /* Counters for tests: passes run, rows per pass, fibre switches, KV blocks used and peak; rows of scores that a pass left
  * on a device, and those of them that somebody read after all. */
@@ -126,6 +138,7 @@ typedef struct cdz_engine_stats {
      * not be looked for. Blocks that may be found, and that were given away since. */
     uint64_t prefix_queries, prefix_hits, prefix_refused, kv_blocks_cached, kv_blocks_evicted;
     uint64_t preemptions; /* requests whose blocks were taken from them, to be computed again */
+    uint32_t n_paused;    /* of those that run, now */
     uint64_t kv_bytes_held, kv_bytes_limit; /* of the budget: what requests hold or were promised */
     uint64_t drafted, accepted;             /* tokens that drafters proposed, and that were right */
     uint64_t passes_to[CDZ_ENGINE_PASSES]; /* of at most 1, 2, 4, ... rows, and more than those before */

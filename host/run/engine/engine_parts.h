@@ -30,8 +30,11 @@ struct cdz_engine {
 
     cdz_task *queue, **queue_end; /* oldest first */
     uint32_t n_queued, max_queue;
+    bool holds_queue;  /* the newest tick left some of it waiting, although there may be places */
     cdz_task *running; /* oldest first */
     uint32_t n_running, max_running;
+    uint32_t n_paused; /* [engine] of those that run, in this tick */
+    uint32_t n_away; /* of those: who do not wait for a place to go on. Others have their places; under the lock */
     uint64_t next_id;
     cdz_run_model *models;
     cdz_grammar_store_options grammar;
@@ -114,6 +117,9 @@ void cdz_packed_rest(cdz_run_model *model, const cdz_kv_pool *but);
 /* Starts what may start, runs every fibre that can go on, and one pass per model; ended requests are delivered. The
  * lock is not held. */
 void cdz_engine_tick(cdz_engine *engine);
+/* How many requests may begin: a place of a paused one is free, but no more than twice max_running are open. [engine], or the
+ * lock is held. */
+uint32_t cdz_engine_places(const cdz_engine *engine);
 
 /* --- outside.c [engine] --- */
 void cdz_engine_wake(
@@ -122,7 +128,8 @@ void cdz_engine_wake(
 cdz_status cdz_engine_go_outside(void *engine, cdz_helpers **helpers, cdz_error *err);
 void cdz_engine_end_outside(cdz_engine *engine);  /* once its thread has ended */
 void cdz_engine_look_outside(cdz_engine *engine); /* What has come for the loops that wait there? */
-/* After a tick in which nothing moved: sleeps until something has come, a time has passed, or somebody rings. */
+/* After a tick in which nothing moved, since all that runs is outside or paused: sleeps until something has come, a time has
+ * passed, or somebody rings. */
 void cdz_engine_rest(cdz_engine *engine);
 
 /* --- walk.c [engine] --- */
@@ -140,6 +147,8 @@ static inline void cdz_engine_check(cdz_engine *engine)
 bool cdz_job_yields(const cdz_job *job);
 /* Before passes: gives blocks to those that lack some, from the youngest, oldest first. */
 void cdz_engine_make_room(cdz_engine *engine);
+/* Gives back what one paused request has; false: none has any that may be taken. */
+bool cdz_engine_take_paused(cdz_engine *engine);
 bool cdz_engine_is_short(const cdz_engine *engine); /* somebody waits for blocks: nobody is to begin */
 
 /* --- task.c [engine] --- */
@@ -150,6 +159,8 @@ uint64_t cdz_job_blocks(const cdz_job *job);
 uint64_t cdz_job_spans(const cdz_job *job);
 /* And those that it begins with, where it can be without the others. */
 uint64_t cdz_job_first_blocks(const cdz_job *job);
+/* Those that it has to be sure of: all that it may need, but where its loop drops positions as it goes (cadenza.kv/1). */
+uint64_t cdz_job_least_blocks(const cdz_job *job);
 uint64_t cdz_job_states(
     const cdz_job *job); /* of recurrent layers, in each of its models that has them */
 /* Pools and activations of a model, made where there are none. */

@@ -20,7 +20,7 @@ void cdz_job_free(cdz_job *job)
     if (!job) return;
     cdz_plan_free(job->plan);
     cdz_kept_release(job->past);
-    cdz_constraint_release(job->constraint);
+    for (uint32_t i = 0; i < job->n_constraints; i++) cdz_constraint_release(job->constraints[i]);
     cdz_arena_free(&job->arena);
     free(job);
 }

@@ -299,6 +299,6 @@ void cdz_outcome_fill(cdz_task *task)
     if (!fill_rows(task) || !fill_steps(task)) {
         outcome->rows = NULL;
         outcome->n_rows = outcome->n_steps = 0;
-        cdz_err(&outcome->error, CDZ_E_NOMEM, "out of memory for the result");
+        cdz_err_memory(&outcome->error, "the result");
     }
 }

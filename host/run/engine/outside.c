@@ -1,12 +1,16 @@
-/* outside.c - loops that wait for what is outside of the engine: files they poll, a time, what helper threads do for them.
+/* outside.c - loops that wait for what is outside of the engine: files they poll, a time, what helper threads do for them; and
+ * the engine's sleep while nothing but such loops and paused requests is left.
  *
- * Owns: the bell that ends the engine's sleep when nothing but such loops is left, and the helpers; both are made for the
- * first loop that asks. An engine whose loops never wait so has neither, and looks at one counter a tick.
+ * Owns: the bell that ends that sleep, and the helpers; both are made for the first that needs them. An engine without any has
+ * neither, and looks at two counters a tick.
  * Thread: [engine], but for wake and ring. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "run/engine/engine_parts.h"
+
+/* How long the engine sleeps where no file was left to be woken by. */
+enum { WITHOUT_BELL_MS = 20 };
 
 static void ring(void *engine)
 {
@@ -76,7 +80,7 @@ typedef struct watch {
 static void add_file(cdz_loop *loop, void *user)
 {
     watch *w = user;
-    const cdz_pause *p = &loop->pause;
+    const cdz_loop_pause *p = &loop->pause;
     sooner(&w->until_s, p->until_s);
     if (p->events) w->files[w->n++] = (struct pollfd){.fd = p->fd, .events = p->events};
 }
@@ -127,8 +131,11 @@ void cdz_engine_look_outside(cdz_engine *engine)
 
 void cdz_engine_rest(cdz_engine *engine)
 {
-    if (!engine->n_outside || engine->moved) return;
+    if ((!engine->n_outside && !engine->n_paused) || engine->moved) return;
     cdz_profile_mark(engine->profile, CDZ_WORK_IDLE);
-    poll_files(engine, true);
+    if (open_bell(engine, NULL) == CDZ_OK)
+        poll_files(engine, true);
+    else
+        poll(NULL, 0, WITHOUT_BELL_MS);
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
 }

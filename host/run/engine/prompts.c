@@ -35,7 +35,7 @@ static cdz_status open_chunk(chunk *c, uint64_t block_bytes, cdz_error *err)
     c->at = calloc(c->most, sizeof *c->at);
     c->bytes = malloc(c->most * block_bytes);
     if (c->at && c->bytes) return CDZ_OK;
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for blocks of the prefix cache");
+    return cdz_err_memory(err, "blocks of the prefix cache");
 }
 
 static void *bytes_of(const chunk *c, uint32_t i)
@@ -81,6 +81,7 @@ static cdz_status find_facts(cdz_run_model *model, cdz_kv_file_facts *out, cdz_e
     cdz_digest_add(&sum, facts->bytes, sizeof facts->bytes);
     cdz_digest_add(&sum, &facts->int8_bytes, sizeof facts->int8_bytes);
     cdz_digest_add(&sum, &facts->bf16_activation_bytes, sizeof facts->bf16_activation_bytes);
+    cdz_steering_sum(model->control, &sum);
     cdz_digest_end(&sum, out->numbers);
     return find_fingerprint(model, out->model, err);
 }
@@ -189,8 +190,7 @@ static cdz_status begin_saving(saving *s, cdz_error *err)
 {
     if (!cdz_engine_call(s->model->engine, list_all, s)) return is_stopping(err);
     if (!s->failed) s->placed = calloc(s->n ? s->n : 1, sizeof *s->placed);
-    if (!s->placed)
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the list of the prefix cache");
+    if (!s->placed) return cdz_err_memory(err, "the list of the prefix cache");
     for (uint32_t i = 0; i < s->n; i++)
         s->placed[i] = (placed_block){s->listed[i].serial, CDZ_KV_FILE_NONE};
     qsort(s->placed, s->n, sizeof *s->placed, by_serial);
@@ -319,7 +319,7 @@ static cdz_status load(restoring *r, const char *path, cdz_error *err)
     CDZ_TRY(cdz_kv_file_open(path, &facts, &r->file, err));
     CDZ_TRY(open_chunk(&r->chunk, r->file.block_bytes, err));
     r->known = calloc(r->file.n ? r->file.n : 1, sizeof *r->known);
-    if (!r->known) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (!r->known) return cdz_err_memory_in(err, path);
     r->err = err;
     if (!cdz_engine_call(r->model->engine, get_ready, r)) return is_stopping(err);
     CDZ_TRY(r->status);

@@ -309,7 +309,7 @@ static bool ask_admit(cdz_engine *engine, cdz_task *oldest, uint32_t n, cdz_task
     const cdz_contest contest = {.size = sizeof contest,
                                  .n_waiting = n,
                                  .n_running = n_running,
-                                 .places = engine->max_running - n_running,
+                                 .places = cdz_engine_places(engine),
                                  .waiting = show(engine, 0, n),
                                  .running = show(engine, n, n_running),
                                  .passes = engine->now.passes,
@@ -341,7 +341,7 @@ uint32_t cdz_referee_admit(cdz_engine *engine, cdz_task *const **out)
     if (late) return one(r, late, out);
     uint32_t n_chosen = 0;
     if (!ask_admit(engine, oldest, n, out, &n_chosen)) return one(r, oldest, out);
-    if (n_chosen > 0 || engine->n_running > 0) return n_chosen;
+    if (n_chosen > 0 || engine->n_running > engine->n_paused) return n_chosen;
     tell_once(engine, CDZ_TOLD_IDLE,
               "admit let nobody begin while nothing runs; the request that came first begins");
     return one(r, oldest, out);
@@ -424,7 +424,7 @@ void cdz_referee_look_back(cdz_engine *engine)
         bool has_rows = false, served = false;
         for (uint32_t i = 0; i < task->n_loops; i++) {
             const cdz_loop *loop = task->loops[i];
-            if (!loop->waiting || loop->lacks) continue;
+            if (!loop->waiting || loop->lacks || task->paused) continue;
             has_rows = true;
             served |= loop->want.served || loop->want.rows_left == 0;
         }

@@ -6,6 +6,7 @@
  * before it. Requests of which that is not so reserve all they may need, and nothing is taken from them.
  * One always goes on: the oldest that yields has the blocks of all others that do, and those that do not have theirs. One
  * that is alone and lacks blocks is told so. Nobody begins while somebody waits.
+ * A paused request asks for none, and gives its own before any that goes on, also to a younger one.
  *
  * Owns nothing. Thread: [engine]. */
 #include "base/assert.h"
@@ -27,11 +28,11 @@ static bool goes_on(const cdz_loop *loop)
     return !cdz_fibre_ended(loop->fibre) && !loop->lacks;
 }
 
-/* Does anything go on, and so may give blocks back? */
+/* Does anything go on, and so may give blocks back? What is paused gives them at once, or with its end. */
 static bool any_goes_on(const cdz_engine *engine)
 {
     for (const cdz_task *task = engine->running; task; task = task->next)
-        for (uint32_t i = 0; i < task->n_loops; i++)
+        for (uint32_t i = 0; !(task->paused && task->yields) && i < task->n_loops; i++)
             if (goes_on(task->loops[i])) return true;
     return false;
 }
@@ -60,22 +61,32 @@ static void park(cdz_engine *engine, cdz_task *task)
     engine->now.preemptions++;
 }
 
-/* From the youngest that is younger than this one. False: there is none. */
-static bool take_back(cdz_engine *engine, const cdz_task *from)
+/* From the youngest of a list that is paused, or of all; NULL is an empty list. False: there is none. */
+static bool take_from(cdz_engine *engine, cdz_task *list, bool paused)
 {
     cdz_task *youngest = NULL;
-    for (cdz_task *task = from->next; task; task = task->next)
-        if (task->yields && !task->parked) youngest = task;
+    for (cdz_task *task = list; task; task = task->next)
+        if (task->yields && !task->parked && (task->paused || !paused)) youngest = task;
     if (youngest) park(engine, youngest);
     return youngest;
+}
+
+bool cdz_engine_take_paused(cdz_engine *engine)
+{
+    return engine->n_paused && take_from(engine, engine->running, true);
+}
+
+/* From one that is paused, or the youngest that is younger than this one. False: there is none. */
+static bool take_back(cdz_engine *engine, const cdz_task *from)
+{
+    return cdz_engine_take_paused(engine) || take_from(engine, from->next, false);
 }
 
 /* Is there room for what a parked loop's want reads, and for some steps of the others? */
 static bool may_resume(const cdz_engine *engine, const cdz_loop *loop)
 {
     uint64_t need = engine->n_running;
-    for (uint32_t i = 0; i < loop->want.n_seqs; i++)
-        need += cdz_kv_blocks_for(cdz_seq_visible(loop->want.seqs[i].seq));
+    for (uint32_t i = 0; i < loop->want.n_seqs; i++) need += cdz_seq_needs(loop->want.seqs[i].seq);
     return need <= cdz_kv_room(loop->want.model->pool);
 }
 
@@ -110,6 +121,7 @@ void cdz_engine_make_room(cdz_engine *engine)
         for (uint32_t i = 0; i < task->n_loops; i++) {
             cdz_loop *loop = task->loops[i];
             if (!loop->lacks || !loop->waiting || cdz_fibre_ended(loop->fibre)) continue;
+            if (task->paused) continue;
             const bool held = task->parked && (waits || !may_resume(engine, loop));
             if ((held && any_goes_on(engine)) || !equip(engine, task, loop))
                 waits = true;
@@ -121,6 +133,6 @@ void cdz_engine_make_room(cdz_engine *engine)
 bool cdz_engine_is_short(const cdz_engine *engine)
 {
     for (const cdz_task *task = engine->running; task; task = task->next)
-        if (task->parked) return true;
+        if (task->parked && !task->paused) return true;
     return false;
 }

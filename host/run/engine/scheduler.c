@@ -24,6 +24,7 @@ static void publish(cdz_engine *engine)
     engine->now.prefix_refused = engine->budget.refused;
     engine->now.kv_bytes_held = engine->budget.committed;
     engine->now.kv_bytes_limit = engine->budget.limit;
+    engine->now.n_paused = engine->n_paused;
     for (const cdz_run_model *model = engine->models; model; model = model->next) {
         if (!model->pool) continue;
         const cdz_kv_counts counts = cdz_kv_pool_counts(model->pool);
@@ -109,28 +110,42 @@ static void promote(cdz_engine *engine, cdz_task *task)
 
 static bool may_begin(const cdz_engine *engine)
 {
-    return engine->n_running < engine->max_running && !cdz_engine_is_short(engine);
+    return cdz_engine_places(engine) > 0 && !cdz_engine_is_short(engine);
 }
 
 /* False: it waits for memory. */
 static bool begin(cdz_engine *engine, cdz_task *task)
 {
     cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
-    const bool started = cdz_task_start(task);
+    bool started = cdz_task_start(task);
+    while (!started && cdz_engine_take_paused(engine)) started = cdz_task_start(task);
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
     if (started) promote(engine, task);
     return started;
 }
 
-/* In the scheduler's order; nobody overtakes a task that waits for memory. */
+/* In the scheduler's order; nobody overtakes a task that waits for memory. True: some were left waiting, for memory or by the
+ * scheduler, whatever places are free. */
+static bool admit_some(cdz_engine *engine)
+{
+    while (may_begin(engine)) {
+        cdz_task *const *turn;
+        const bool any = cdz_engine_n_waiting(engine) > 0;
+        const uint32_t n = cdz_referee_admit(engine, &turn);
+        if (n == 0) return any;
+        for (uint32_t i = 0; i < n && may_begin(engine); i++)
+            if (!begin(engine, turn[i])) return true;
+    }
+    return cdz_engine_is_short(engine);
+}
+
 static void admit(cdz_engine *engine)
 {
-    cdz_task *const *turn;
-    uint32_t n;
     sweep_queue(engine);
-    while (may_begin(engine) && (n = cdz_referee_admit(engine, &turn)) > 0)
-        for (uint32_t i = 0; i < n && may_begin(engine); i++)
-            if (!begin(engine, turn[i])) return;
+    const bool holds = admit_some(engine);
+    cdz_mutex_lock(&engine->lock);
+    engine->holds_queue = holds;
+    cdz_mutex_unlock(&engine->lock);
 }
 
 /* --- fibres --------------------------------------------------------------------------------------------------------- */
@@ -172,6 +187,37 @@ static void run_loops(cdz_engine *engine, cdz_task *task)
 static bool has_ended(const cdz_task *task)
 {
     return !task->loops || task->n_ended == task->n_loops;
+}
+
+static bool is_held_back(const cdz_task *task)
+{
+    return atomic_load(&task->held_back) && hopeless(task) == CDZ_OK;
+}
+
+/* Whoever is not held back any more waits for a place, which others may have taken; what is to end needs none. */
+static bool waits_for_place(const cdz_task *task)
+{
+    return task->paused && !atomic_load(&task->held_back) && hopeless(task) == CDZ_OK;
+}
+
+/* Once all fibres wait: whose rows stay out of this tick's passes. Places that become free are first theirs who had one; who
+ * waits for memory needs none, so that whoever holds the memory gets to its end. */
+static void note_paused(cdz_engine *engine)
+{
+    uint32_t places = engine->max_running, n_away = 0;
+    for (const cdz_task *task = engine->running; task; task = task->next)
+        if (!task->paused && !task->parked && !is_held_back(task) && places) places--;
+    engine->n_paused = 0;
+    for (cdz_task *task = engine->running; task; task = task->next) {
+        const bool waits = waits_for_place(task);
+        task->paused = waits ? places == 0 : is_held_back(task);
+        if (waits && places) places--;
+        engine->n_paused += task->paused;
+        n_away += task->paused && !waits;
+    }
+    cdz_mutex_lock(&engine->lock);
+    engine->n_away = n_away;
+    cdz_mutex_unlock(&engine->lock);
 }
 
 /* Runs every fibre until it waits for a pass or ends, and delivers the tasks whose fibres all ended. */
@@ -224,7 +270,7 @@ static uint32_t gather(cdz_engine *engine, const cdz_run_model *model)
 {
     uint32_t n = 0;
     for (cdz_task *task = engine->referee.first; task; task = task->after)
-        for (uint32_t i = 0; i < task->n_loops; i++) {
+        for (uint32_t i = 0; !task->paused && i < task->n_loops; i++) {
             cdz_loop *loop = task->loops[i];
             if (!loop->waiting || loop->want.rows_left == 0 || loop->want.model != model) continue;
             if (loop->lacks || loop->denied != CDZ_OK) continue;
@@ -367,6 +413,7 @@ void cdz_engine_tick(cdz_engine *engine)
     admit(engine);
     cdz_engine_look_outside(engine);
     run_fibres(engine);
+    note_paused(engine);
     cdz_engine_make_room(engine);
     cdz_referee_order(engine);
     run_passes(engine);

@@ -138,6 +138,12 @@ uint64_t cdz_job_first_blocks(const cdz_job *job)
     return first < all ? first : all;
 }
 
+uint64_t cdz_job_least_blocks(const cdz_job *job)
+{
+    const bool drops = job->plan && job->plan->strategy.offers.kv && cdz_job_yields(job);
+    return drops ? cdz_job_first_blocks(job) : cdz_job_blocks(job);
+}
+
 uint64_t cdz_job_spans(const cdz_job *job)
 {
     return apart(job, spans_of) + again(job, spans_of);
@@ -195,7 +201,7 @@ cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz
     if (!task || !outcome || !make_others(task)) {
         free(task);
         free(outcome);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+        return cdz_err_memory(err, "the request");
     }
     task->engine = engine;
     task->outcome = outcome;
@@ -324,7 +330,7 @@ static bool fits(const cdz_task *task)
 {
     const cdz_job *job = task->job;
     const uint64_t others = task->engine->n_running,
-                   n = others ? cdz_job_first_blocks(job) + others : cdz_job_blocks(job);
+                   n = others ? cdz_job_first_blocks(job) + others : cdz_job_least_blocks(job);
     bool all = cdz_kv_room(job->model->pool) >= n &&
                (!job->assistant || cdz_kv_room(job->assistant->pool) >= n);
     for (uint32_t i = 0; i < job->n_others; i++)
@@ -347,7 +353,7 @@ static cdz_status make_sources(cdz_task *task, cdz_kv_account *account, cdz_enco
     const cdz_job *job = task->job;
     if (!job->sources) return CDZ_OK;
     *out = calloc(job->n_prompts, sizeof **out);
-    if (!*out) return cdz_err(&task->error, CDZ_E_NOMEM, "out of memory for the request");
+    if (!*out) return cdz_err_memory(&task->error, "the request");
     for (uint32_t i = 0; i < job->n_prompts; i++)
         cdz_encoded_init(&(*out)[i], account, job->sources[i].ids, job->sources[i].embeds,
                          job->sources[i].mask, job->source_len);
@@ -421,7 +427,7 @@ static cdz_status start_loops(cdz_task *task)
     task->n_loops = apart ? n_rows : 1;
     furnish(task, apart);
     task->loops = calloc(task->n_loops, sizeof *task->loops);
-    if (!task->loops) return cdz_err(&task->error, CDZ_E_NOMEM, "out of memory for the request");
+    if (!task->loops) return cdz_err_memory(&task->error, "the request");
     for (uint32_t i = 0; i < task->n_loops; i++) {
         CDZ_TRY(cdz_loop_create(job, &task->berth, apart ? i : 0, apart ? 1 : n_rows,
                                 &task->loops[i], &task->error));
@@ -457,7 +463,7 @@ static uint64_t room_of(const cdz_job *job)
 static cdz_status ready_all(cdz_task *task, cdz_error *err)
 {
     const cdz_job *job = task->job;
-    const uint64_t need = cdz_job_blocks(job);
+    const uint64_t need = cdz_job_least_blocks(job);
     if (room_of(job) < need) cdz_engine_free_idle(task->engine);
     CDZ_TRY(cdz_run_model_ready(task->engine, job->model, err));
     if (job->assistant) CDZ_TRY(cdz_run_model_ready(task->engine, job->assistant, err));

@@ -25,6 +25,8 @@ struct cdz_task {
     cdz_outcome *outcome;
     cdz_berth berth;           /* what the loops are lent; of what is here and the engine's */
     atomic_bool cancelled;     /* [any] */
+    atomic_bool held_back;     /* [any] Its rows are to take no part in passes... */
+    bool paused;               /* ...and take none in this tick's, since nothing is to end it */
     bool failed;               /* a loop failed: its siblings stop */
     bool yields;               /* its blocks may be taken from it */
     bool parked;               /* they were, and it has not gone on since */

@@ -98,7 +98,8 @@ static void check_memory(cdz_engine *engine)
 static void check_constraints(cdz_engine *engine)
 {
     for (const cdz_task *task = engine->running; task; task = task->next)
-        if (task->job->constraint) cdz_constraint_check(task->job->constraint);
+        for (uint32_t i = 0; i < task->job->n_constraints; i++)
+            cdz_constraint_check(task->job->constraints[i]);
 }
 
 /* --- lists ----------------------------------------------------------------------------------------------------- */
@@ -125,9 +126,10 @@ static void check_line(const cdz_engine *engine)
 
 static void check_running(const cdz_engine *engine)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, n_paused = 0;
     for (const cdz_task *task = engine->running; task; task = task->next, n++) {
         uint32_t n_ended = 0;
+        n_paused += task->paused;
         cdz_assert(task->life == CDZ_TASK_RUNNING && task->loops);
         for (uint32_t i = 0; i < task->n_loops; i++) {
             cdz_loop_check_promises(task->loops[i]);
@@ -136,7 +138,8 @@ static void check_running(const cdz_engine *engine)
         cdz_assert(n_ended == task->n_ended && n_ended < task->n_loops);
         check_parked(task);
     }
-    cdz_assert(n == engine->n_running && n <= engine->max_running);
+    cdz_assert(n == engine->n_running && n <= 2 * engine->max_running);
+    cdz_assert(n_paused == engine->n_paused && engine->n_away <= n_paused);
 }
 
 static void check_queue(cdz_engine *engine)

@@ -46,12 +46,20 @@ void cdz_loop_emit(cdz_loop *loop, uint32_t r, bool ended)
     cdz_profile_mark(loop->rows.berth->profile, was);
 }
 
+/* Is a row to be computed that is filled with pad? */
+static bool computes_ended(const cdz_loop *loop)
+{
+    return loop->set->computes_ended || cdz_watch_sees_ended(&loop->rows);
+}
+
 void cdz_loop_end_row(cdz_loop *loop, uint32_t r)
 {
     cdz_request_row *row = &loop->rows.at[r];
     row->done = true;
     /* Where the context is full, nothing can come after it: the row does not run on without an eos either. */
-    row->skip = loop->set->has_eos || cdz_loop_fills_context(loop, r, row->seq->n);
+    const bool full = cdz_loop_fills_context(loop, r, row->seq->n);
+    row->pads = loop->set->has_eos || full;
+    row->skip = full || (row->pads && !computes_ended(loop));
     row->n_new = n_generated(loop, r);
     loop->n_open--;
     /* Held rows are given out when the loop ends: until then the strategy may still change them. */
@@ -90,7 +98,7 @@ cdz_status cdz_loop_grow(cdz_loop *loop, uint32_t r, int32_t token)
 {
     const cdz_request_row *row = &loop->rows.at[r];
     CDZ_TRY(cdz_seq_push(row->seq, &token, 1, &loop->rows.error));
-    if (row->skip) return CDZ_OK;
+    if (row->pads) return CDZ_OK;
     CDZ_TRY(hear(loop, r, token));
     cdz_watch_token(&loop->rows, r, token);
     return CDZ_OK;
@@ -111,21 +119,23 @@ cdz_status cdz_loop_ask_rules(cdz_loop *loop)
     memset(stops, 0, loop->rows.view.n * sizeof *stops);
     CDZ_TRY(cdz_loop_test(loop, &loop->rows.view, stops));
     for (uint32_t i = 0; i < loop->rows.view.n; i++) {
-        if (stops[i].reason == CDZ_GO_ON) continue;
-        loop->rows.at[loop->rows.view.rows[i]].stop = stops[i];
+        cdz_request_row *row = &loop->rows.at[loop->rows.view.rows[i]];
+        if (stops[i].reason == CDZ_GO_ON || row->done) continue;
+        row->stop = stops[i];
         cdz_loop_end_row(loop, loop->rows.view.rows[i]);
     }
     return CDZ_OK;
 }
 
-/* Only rows still open can be ended: a finished row stays finished, with its first reason. */
-static void view_open_rows(cdz_loop *loop)
+/* Only rows still open can be ended: a finished row stays finished, with its first reason. Criteria may be asked about the
+ * others all the same. */
+static void view_rows(cdz_loop *loop)
 {
     cdz_view *view = &loop->rows.view;
     view->n = 0;
     for (uint32_t r = 0; r < loop->rows.n; r++) {
         const cdz_request_row *row = &loop->rows.at[r];
-        if (row->done) continue;
+        if (row->done && !loop->set->asks_of_ended) continue;
         view->ids[view->n] = cdz_row_ids(row);
         view->rows[view->n] = r;
         view->states[view->n++] = loop->set->states[r].state;
@@ -141,7 +151,7 @@ cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t r, int32_t token)
                              cdz_loop_nth(loop, r), loop->rows.n);
     CDZ_TRY(cdz_loop_check_token(loop, "append", r, token));
     cdz_request_row *row = &loop->rows.at[r];
-    if (row->skip)
+    if (row->pads)
         return cdz_loop_fail(loop, CDZ_E_STATE, "append: row %" PRIu32 " has ended",
                              cdz_loop_nth(loop, r));
     cdz_record_token(loop, r, token);
@@ -209,7 +219,7 @@ cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens)
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     for (uint32_t r = 0; r < loop->rows.n; r++)
-        if (loop->rows.at[r].skip)
+        if (loop->rows.at[r].pads)
             tokens[r] = filler(loop);
         else
             CDZ_TRY(cdz_loop_check_token(loop, "append_rows", r, tokens[r]));
@@ -217,7 +227,7 @@ cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens)
         cdz_record_token(loop, r, tokens[r]);
         CDZ_TRY(append_one(loop, r, tokens[r]));
     }
-    view_open_rows(loop);
+    view_rows(loop);
     return cdz_loop_ask_rules(loop);
 }
 
@@ -249,7 +259,7 @@ cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
     cdz_seq_cut(row->seq, row->seq->n - n);
     cdz_loop_cut_inserted(&row->inserted, n_generated(loop, r));
     if (row->done) loop->n_open++;
-    row->done = row->skip = false;
+    row->done = row->pads = row->skip = false;
     row->stop = (cdz_stop){0};
     if (loop->rows.n == 1) cdz_record_rewind(loop, n);
     CDZ_TRY(cdz_stage_state_rewind(loop->set, &loop->rows, r));
@@ -310,6 +320,7 @@ static void swap_in(cdz_request_row *row, const cdz_request_row *from)
     row->inserted = row->spare_inserted;
     row->spare_inserted = inserted;
     row->done = from->done;
+    row->pads = from->pads;
     row->skip = from->skip;
     row->stop = from->stop;
     row->n_new = from->n_new;

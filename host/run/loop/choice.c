@@ -14,7 +14,7 @@
 static bool skips(const cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row)
 {
     return scores->id == loop->scores.id && first + row < loop->rows.n &&
-           !cdz_row_runs(&loop->rows, first + row);
+           cdz_row_pads(&loop->rows, first + row);
 }
 
 cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t row, cdz_pick *out)

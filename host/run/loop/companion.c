@@ -15,7 +15,8 @@
 typedef struct companion {
     cdz_companion is;
     cdz_seq seq;
-    bool known; /* its logits are those of what seq holds */
+    bool known;     /* its logits are those of what seq holds */
+    uint32_t begun; /* positions of the stage's longest companion when they began */
 } companion;
 
 struct cdz_companions {
@@ -37,6 +38,46 @@ static companion *of_row(const cdz_loop *loop, uint32_t stage, uint32_t row)
 static uint32_t score_row(const cdz_loop *loop, uint32_t stage, uint32_t row)
 {
     return loop->rows.n * (1 + stage) + row;
+}
+
+/* --- bringing a sequence to a row's ids ------------------------------------------------------------------------- */
+
+/* What of the row's ids the companion holds. */
+static cdz_ids tail_of(const cdz_companion *is, cdz_ids ids)
+{
+    if (is->from >= ids.len) return (cdz_ids){NULL, 0};
+    return (cdz_ids){ids.at + is->from, ids.len - is->from};
+}
+
+/* How many of the tail's ids seq has already. One that stays keeps what it was given. */
+static uint32_t held(const cdz_companion *is, const cdz_seq *seq, cdz_ids tail)
+{
+    const uint32_t have = seq->n - is->prefix.len, n = have < tail.len ? have : tail.len;
+    uint32_t i = 0;
+    if (is->stays) return n;
+    while (i < n && seq->ids[is->prefix.len + i] == tail.at[i]) i++;
+    return i;
+}
+
+static cdz_status start(const cdz_companion *is, cdz_seq *seq, cdz_error *err)
+{
+    CDZ_TRY(cdz_seq_push(seq, is->prefix.at, is->prefix.len, err));
+    if (is->mask) cdz_seq_set_mask(seq, is->mask, is->prefix.len);
+    return CDZ_OK;
+}
+
+/* *changed: seq holds something else than before. */
+static cdz_status bring(cdz_loop *loop, const cdz_companion *is, cdz_seq *seq, cdz_ids ids,
+                        bool *changed)
+{
+    const cdz_ids tail = tail_of(is, ids);
+    *changed = seq->n != is->prefix.len + tail.len;
+    if (seq->n == 0) CDZ_TRY(start(is, seq, &loop->rows.error));
+    const uint32_t same = held(is, seq, tail);
+    *changed |= same < tail.len;
+    cdz_seq_cut(seq, is->prefix.len + same);
+    return tail.len > same ? cdz_seq_push(seq, tail.at + same, tail.len - same, &loop->rows.error)
+                           : CDZ_OK;
 }
 
 /* --- begin and end ------------------------------------------------------------------------------------------- */
@@ -74,6 +115,25 @@ static cdz_status describe(cdz_loop *loop, cdz_stageset *set, cdz_stage *stage, 
     return out->none ? CDZ_OK : check(loop, stage, row, out);
 }
 
+/* Where frequencies depend on the length, those of a stage have the length of its longest one at that step, as rows have. */
+static cdz_status note_begin(cdz_loop *loop, cdz_companions *all, uint32_t stage)
+{
+    companion *of = all->of + (size_t)stage * loop->rows.n;
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        bool changed;
+        if (of[r].is.none) continue;
+        CDZ_TRY(bring(loop, &of[r].is, &of[r].seq, cdz_row_ids(&loop->rows.at[r]), &changed));
+        const uint32_t n = cdz_seq_visible(&of[r].seq);
+        if (n > most) most = n;
+    }
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        of[r].begun = most;
+        of[r].seq.behind = of[r].is.none ? 0 : most - cdz_seq_visible(&of[r].seq);
+    }
+    return CDZ_OK;
+}
+
 static cdz_status make(cdz_loop *loop, cdz_stageset *set, uint32_t stage)
 {
     for (uint32_t r = 0; r < loop->rows.n; r++) {
@@ -83,7 +143,7 @@ static cdz_status make(cdz_loop *loop, cdz_stageset *set, uint32_t stage)
         CDZ_TRY(cdz_seq_init(&c->seq, loop->rows.model, cdz_loop_account(loop, loop->rows.model),
                              loop->job->max_length, &loop->rows.error));
     }
-    return CDZ_OK;
+    return note_begin(loop, set->companions, stage);
 }
 
 cdz_status cdz_companions_begin(cdz_loop *loop, cdz_stageset *set)
@@ -138,61 +198,23 @@ uint64_t cdz_companions_most_of(const cdz_plan *plan, uint32_t n_rows)
     return n * n_rows;
 }
 
-/* --- bringing a sequence to a row's ids ------------------------------------------------------------------------- */
+/* --- in a pass ---------------------------------------------------------------------------------------------------- */
 
-/* What of the row's ids the companion holds. */
-static cdz_ids tail_of(const cdz_companion *is, cdz_ids ids)
+/* Makes room for the pass and notes c's sequence, or a copy of it, in the want. Without a cache a step reads all anew. */
+static cdz_status add(cdz_loop *loop, const companion *c, cdz_seq *seq, uint32_t to)
 {
-    if (is->from >= ids.len) return (cdz_ids){NULL, 0};
-    return (cdz_ids){ids.at + is->from, ids.len - is->from};
-}
-
-/* How many of the tail's ids seq has already. One that stays keeps what it was given. */
-static uint32_t held(const cdz_companion *is, const cdz_seq *seq, cdz_ids tail)
-{
-    const uint32_t have = seq->n - is->prefix.len, n = have < tail.len ? have : tail.len;
-    uint32_t i = 0;
-    if (is->stays) return n;
-    while (i < n && seq->ids[is->prefix.len + i] == tail.at[i]) i++;
-    return i;
-}
-
-static cdz_status start(const cdz_companion *is, cdz_seq *seq, cdz_error *err)
-{
-    CDZ_TRY(cdz_seq_push(seq, is->prefix.at, is->prefix.len, err));
-    if (is->mask) cdz_seq_set_mask(seq, is->mask, is->prefix.len);
-    return CDZ_OK;
-}
-
-/* *changed: seq holds something else than before. */
-static cdz_status bring(cdz_loop *loop, const cdz_companion *is, cdz_seq *seq, cdz_ids ids,
-                        bool *changed)
-{
-    const cdz_ids tail = tail_of(is, ids);
-    *changed = seq->n != is->prefix.len + tail.len;
-    if (seq->n == 0) CDZ_TRY(start(is, seq, &loop->rows.error));
-    const uint32_t same = held(is, seq, tail);
-    *changed |= same < tail.len;
-    cdz_seq_cut(seq, is->prefix.len + same);
-    return tail.len > same ? cdz_seq_push(seq, tail.at + same, tail.len - same, &loop->rows.error)
-                           : CDZ_OK;
-}
-
-/* Makes room for the pass and notes the sequence in the want. */
-static cdz_status add(cdz_loop *loop, cdz_seq *seq, uint32_t to)
-{
+    const uint32_t length = cdz_seq_visible(seq) + seq->behind;
     if (!loop->rows.config.use_cache) cdz_seq_forget(seq);
-    cdz_seq_rotate_for(seq, loop->want.length);
+    cdz_seq_rotate_for(seq, length);
     (void)cdz_loop_recall(loop, seq, false);
     CDZ_TRY(cdz_loop_prepare(loop, seq));
-    loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){.seq = seq, .row0 = to, .no_hidden = true};
+    loop->want_seqs[loop->want.n_seqs++] =
+        (cdz_want_seq){.seq = seq,
+                       .row0 = to,
+                       .no_hidden = true,
+                       .length = length,
+                       .begun = loop->rows.config.use_cache ? c->begun : 0};
     return CDZ_OK;
-}
-
-static void raise_length(cdz_loop *loop, const cdz_seq *seq)
-{
-    const uint32_t n = cdz_seq_visible(seq);
-    if (n > loop->want.length) loop->want.length = n;
 }
 
 /* --- riding along with the rows ----------------------------------------------------------------------------------- */
@@ -209,7 +231,8 @@ static uint32_t same_as(const cdz_loop *loop, uint32_t stage, uint32_t r)
     for (uint32_t l = 0; l < r && mine->computed == 0; l++) {
         const companion *other = of_row(loop, stage, l);
         const cdz_seq *seq = &other->seq;
-        if (!cdz_row_runs(&loop->rows, l) || other->is.none || seq->computed || seq->n != mine->n)
+        if (!cdz_row_runs(&loop->rows, l) || other->is.none || seq->computed || seq->n != mine->n ||
+            seq->behind != mine->behind)
             continue;
         if (seq->mask == mine->mask && memcmp(seq->ids, mine->ids, seq->n * sizeof *seq->ids) == 0)
             return l;
@@ -217,47 +240,34 @@ static uint32_t same_as(const cdz_loop *loop, uint32_t stage, uint32_t r)
     return r;
 }
 
-/* Whether anything of this row's has to be computed. */
-static cdz_status ride_row(cdz_loop *loop, uint32_t stage, uint32_t r, bool *runs)
+/* Finds out whether anything of this row's has to be computed. */
+static cdz_status ride_row(cdz_loop *loop, uint32_t stage, uint32_t r)
 {
     companion *c = of_row(loop, stage, r);
     bool changed = true;
-    *runs = false;
     if (c->is.none || !cdz_row_runs(&loop->rows, r)) return CDZ_OK;
     CDZ_TRY(bring(loop, &c->is, &c->seq, cdz_row_ids(&loop->rows.at[r]), &changed));
-    *runs = changed || !c->known;
-    c->known = !*runs;
+    c->known &= !changed;
     return CDZ_OK;
 }
 
 static cdz_status ride_rows(cdz_loop *loop)
 {
     for (uint32_t s = 0; s < loop->set->companions->n; s++)
-        for (uint32_t r = 0; r < loop->rows.n; r++) {
-            bool runs;
-            CDZ_TRY(ride_row(loop, s, r, &runs));
-            if (runs && loop->rows.model->weights->arch.rope_limit)
-                raise_length(loop, &of_row(loop, s, r)->seq);
-        }
+        for (uint32_t r = 0; r < loop->rows.n; r++) CDZ_TRY(ride_row(loop, s, r));
     for (uint32_t s = 0; s < loop->set->companions->n; s++)
         for (uint32_t r = 0; r < loop->rows.n; r++) {
             companion *c = of_row(loop, s, r);
             if (c->is.none || c->known || !cdz_row_runs(&loop->rows, r) || same_as(loop, s, r) != r)
                 continue;
-            CDZ_TRY(add(loop, &c->seq, score_row(loop, s, r)));
+            CDZ_TRY(add(loop, c, &c->seq, score_row(loop, s, r)));
         }
     return CDZ_OK;
 }
 
 cdz_status cdz_companions_ride(cdz_loop *loop)
 {
-    if (!loop->set->companions) return CDZ_OK;
-    if (loop->rows.model->weights->arch.rope_limit) { /* rows and companions differ in length */
-        CDZ_TRY(cdz_loop_await(loop));
-        loop->want.n_seqs = 0;
-        loop->want.length = 0;
-    }
-    return ride_rows(loop);
+    return loop->set->companions ? ride_rows(loop) : CDZ_OK;
 }
 
 /* Those that computed the same as another take it over. A cache that was shared counts as computed only once: rows
@@ -377,8 +387,7 @@ static cdz_status add_trial(cdz_loop *loop, uint32_t stage, uint32_t row, cdz_id
     all->n_trials = at + 1;
     CDZ_TRY(cdz_seq_copy(seq, &c->seq, &loop->rows.error));
     CDZ_TRY(bring(loop, &c->is, seq, ids, &changed));
-    raise_length(loop, seq);
-    return CDZ_OK;
+    return add(loop, c, seq, at);
 }
 
 /* The longest continuation of a row is likely the beginning of the next: the row's companion takes its cache. */
@@ -411,7 +420,6 @@ static cdz_status run_trials(cdz_loop *loop, const cdz_view *view, uint32_t n)
             CDZ_TRY(add_trial(loop, s, view->rows[i], view->ids[i], at));
             *shown = all->scores.data + (size_t)at++ * loop->rows.n_vocab;
         }
-    for (uint32_t i = 0; i < at; i++) CDZ_TRY(add(loop, &all->trials[i], i));
     CDZ_TRY(cdz_loop_await(loop));
     at = 0;
     for (uint32_t s = 0; s < all->n; s++)

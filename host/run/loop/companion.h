@@ -15,7 +15,7 @@ void cdz_companions_free(cdz_loop *loop, cdz_stageset *set); /* of the set; NULL
 
 /* How many sequences they may add to a pass over the rows. */
 uint32_t cdz_companions_most(const cdz_loop *loop);
-/* Adds those of the rows that run to the loop's want, or runs a pass of their own where frequencies depend on length. */
+/* Adds those of the rows that run to the loop's want. */
 cdz_status cdz_companions_ride(cdz_loop *loop);
 cdz_status cdz_companions_rode(cdz_loop *loop); /* after the pass */
 

@@ -39,7 +39,7 @@ cdz_status cdz_fibres_create(const char *way, cdz_fibres **out, cdz_error *err)
                        "no fibres of the kind \"%s\" here: expected \"ucontext\" or \"threads\"",
                        way);
     cdz_fibres *fibres = calloc(1, sizeof *fibres);
-    if (!fibres) return cdz_err(err, CDZ_E_NOMEM, "out of memory for fibres");
+    if (!fibres) return cdz_err_memory(err, "fibres");
     fibres->way = found;
     *out = fibres;
     return CDZ_OK;

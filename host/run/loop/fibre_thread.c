@@ -56,7 +56,7 @@ static cdz_status start(cdz_fibres *fibres, cdz_fibre **out, cdz_error *err)
 {
     (void)fibres;
     runner *r = calloc(1, sizeof *r);
-    if (!r) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a fibre");
+    if (!r) return cdz_err_memory(err, "a fibre");
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->passed, NULL);
     if (pthread_create(&r->thread, NULL, run, r) != 0) {

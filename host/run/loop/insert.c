@@ -76,7 +76,7 @@ static const char *against(const cdz_loop *loop)
     if (job->keep_hidden || job->keep_attentions) return "records states of each step";
     if (cdz_record_wants(loop, CDZ_RECORD_LOGITS) || cdz_record_wants(loop, CDZ_RECORD_SCORES))
         return "records scores or log-probabilities of each step";
-    if (job->constraint) return "has an answer that follows a constraint";
+    if (job->n_constraints) return "has an answer that follows a constraint";
     return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "cadenza/ext/kv.h"
 #include "cadenza/ext/mask.h"
 #include "cadenza/ext/observe.h"
 #include "call/calls.h"
@@ -87,6 +88,8 @@ const cdz_decoder_api cdz_loop_api = {
     .seq_score = cdz_verb_seq_score,
     .seq_append_forward = cdz_verb_seq_append_forward,
     .rollouts = cdz_verb_rollouts,
+    .embed = cdz_verb_embed,
+    .seq_embeds = cdz_verb_seq_embeds,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -141,6 +144,14 @@ static cdz_status pressed_well(cdz_loop *loop)
     return why->code;
 }
 
+/* Nor has a drop that failed. */
+static cdz_status dropped_well(cdz_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->want.n_seqs; i++)
+        if (loop->want.seqs[i].seq->drop_failed) return cdz_loop_nomem(loop);
+    return CDZ_OK;
+}
+
 cdz_status cdz_loop_await(cdz_loop *loop)
 {
     if (loop->prefill_s == 0) loop->want.chunk = loop->job->prefill_chunk;
@@ -156,7 +167,9 @@ cdz_status cdz_loop_await(cdz_loop *loop)
     CDZ_TRY(cdz_loop_alive(loop));
     const cdz_status denied = loop->denied;
     loop->denied = CDZ_OK;
-    return denied == CDZ_OK ? pressed_well(loop) : denied;
+    if (denied != CDZ_OK) return denied;
+    CDZ_TRY(dropped_well(loop));
+    return pressed_well(loop);
 }
 
 cdz_status cdz_loop_prepare(cdz_loop *loop, cdz_seq *seq)
@@ -249,7 +262,7 @@ static cdz_status resolve_config(cdz_loop *loop)
     g->bos_token_id = (cdz_opt_int){job->bos, job->bos >= 0};
     g->seed = (cdz_opt_int){(int64_t)loop->rows.info.seed, true};
     g->use_cache |= !job->sources &&
-                    job->n_embeds > 0; /* the reference reads embeddings in the first pass alone */
+                    job->has_embeds; /* the reference reads embeddings in the first pass alone */
     int64_t *eos = cdz_arena_array(&loop->rows.arena, job->eos.len, sizeof *eos);
     if (!eos) return cdz_loop_nomem(loop);
     for (uint32_t i = 0; i < job->eos.len; i++) eos[i] = job->eos.at[i];
@@ -270,7 +283,7 @@ static cdz_status describe(cdz_loop *loop)
         const cdz_job_row *row = job->sources ? &job->sources[at] : &job->rows[at];
         const uint32_t len = job->sources ? job->source_len : job->prompt_len;
         /* Embeddings are the prompt where they are given, whatever ids stand beside them. */
-        const bool has_ids = row->ids && (job->sources || job->n_embeds == 0);
+        const bool has_ids = row->ids && (job->sources || !job->has_embeds);
         prompts[i] = (cdz_ids){has_ids ? row->ids : NULL, has_ids ? len : 0};
     }
     loop->rows.info = (cdz_request_info){
@@ -350,7 +363,7 @@ static cdz_status build_row(cdz_loop *loop, uint32_t r)
     return cdz_seq_share_kept(loop->job->past, row->seq, &loop->rows.error);
 }
 
-/* Rows begin together: each with the positions of the longest prompt. */
+/* Rows begin together: each with the positions of the longest prompt, and goes on as far behind it as it began. */
 static void note_prompts(cdz_loop *loop)
 {
     uint32_t most = 0;
@@ -358,7 +371,11 @@ static void note_prompts(cdz_loop *loop)
         const uint32_t n = cdz_seq_visible(loop->rows.at[r].seq);
         if (n > most) most = n;
     }
-    for (uint32_t r = 0; r < loop->rows.n; r++) loop->rows.at[r].seq->begun = most;
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        cdz_seq *seq = loop->rows.at[r].seq;
+        seq->begun = most;
+        seq->behind = most - cdz_seq_visible(seq);
+    }
 }
 
 /* Positions that the first row of each prompt shares with the past. */
@@ -411,6 +428,7 @@ static const void *extension(const char *id)
 {
     static const cdz_mask_host mask = {.size = sizeof mask, .hide_as = cdz_verb_seq_hide_as};
     if (strcmp(id, CDZ_EXT_OBSERVE) == 0) return cdz_loop_observe_table();
+    if (strcmp(id, CDZ_EXT_KV) == 0) return cdz_loop_cache_table();
     return strcmp(id, CDZ_EXT_MASK) == 0 ? &mask : cdz_stage_extension(id);
 }
 
@@ -419,7 +437,7 @@ cdz_status cdz_loop_create(const cdz_job *job, const cdz_berth *berth, uint32_t 
 {
     static const cdz_host host = CDZ_HOST_WITH(extension);
     cdz_loop *loop = calloc(1, sizeof *loop);
-    if (!loop) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    if (!loop) return cdz_err_memory(err, "the request");
     loop->base.api = &cdz_loop_api;
     loop->rows.berth = berth;
     loop->rows.host = &host;
@@ -596,6 +614,7 @@ static const struct part {
     {cdz_drafter_open, cdz_drafter_close},
     {open_observers, close_observers},
     {open_presses, close_presses},
+    {cdz_cache_open, NULL},
 };
 
 enum { N_PARTS = sizeof life / sizeof *life };
@@ -622,6 +641,7 @@ static cdz_status serve(cdz_loop *loop)
     cdz_profile_mark(profile, CDZ_WORK_REQUEST);
     if (status == CDZ_OK && (loop->job->keep_hidden || loop->job->keep_attentions))
         status = cdz_states_replay(loop);
+    if (status == CDZ_OK && loop->job->keep_kv) status = cdz_cache_record(loop);
     while (n-- > 0)
         if (life[n].close) life[n].close(loop);
     emit_rest(loop);
@@ -648,7 +668,7 @@ void cdz_loop_check_promises(const cdz_loop *loop)
     for (uint32_t r = 0; r < loop->rows.n; r++) {
         const cdz_request_row *row = &loop->rows.at[r];
         n_open += !row->done;
-        cdz_assert(row->seq->is_row && (row->done || !row->skip));
+        cdz_assert(row->seq->is_row && (row->done || !row->pads) && (row->pads || !row->skip));
         cdz_assert(!row->done || row->n_emitted <= row->n_new);
     }
     cdz_assert(n_open == loop->n_open);

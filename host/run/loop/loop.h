@@ -54,14 +54,14 @@ typedef struct cdz_recorder {
 } cdz_recorder;
 
 /* What the strategy waits for outside of the engine, while its fibre sleeps. */
-typedef struct cdz_pause {
+typedef struct cdz_loop_pause {
     bool on;
     int fd; /* that is polled for `events`; with events alone */
     short events, came;
     double until_s;            /* monotonic; 0: no end */
     cdz_helper_errand *errand; /* to be done; NULL: none */
     bool insists;              /* on the errand, whatever becomes of the request */
-} cdz_pause;
+} cdz_loop_pause;
 
 struct cdz_loop {
     cdz_decoder base; /* first: the strategy's handle */
@@ -100,7 +100,7 @@ struct cdz_loop {
     bool yielded;      /* its blocks, outside: it takes none before the engine gives it some */
     cdz_status denied; /* there will be none; its sentence is rows.error */
 
-    cdz_pause pause;
+    cdz_loop_pause pause;
     cdz_buf tool_answer;
 
     cdz_outcome_row *returned; /* (n_returned) outcome lifetime: what return_rows said; NULL: the rows */
@@ -173,6 +173,12 @@ static inline cdz_status cdz_loop_nomem(cdz_loop *loop)
 }
 /* Suspends until the want is satisfied. */
 cdz_status cdz_loop_await(cdz_loop *loop);
+/* Suspends until the cache of a sequence, whose blocks were taken, holds again what it held. */
+cdz_status cdz_loop_reread(cdz_loop *loop, cdz_seq *seq);
+/* --- cache.c --- */
+const void *cdz_loop_cache_table(void);              /* cadenza.kv/1 */
+cdz_status cdz_cache_open(cdz_loop *loop);           /* can the job's output_kv be had? */
+cdz_status cdz_cache_record(cdz_loop *loop);         /* output_kv */
 bool cdz_loop_want(cdz_loop *loop, uint32_t n_seqs); /* room in want_seqs */
 /* cdz_seq_prepare for a sequence of the want's. Where blocks may be taken from others for it, a want may lack some: then it
  * waits, and no pass comes before cdz_loop_equip. */

@@ -17,7 +17,7 @@ static const double longest_s = 1e6;
 
 bool cdz_loop_pause_is_over(const cdz_loop *loop)
 {
-    const cdz_pause *p = &loop->pause;
+    const cdz_loop_pause *p = &loop->pause;
     if (p->errand && atomic_load(&p->errand->done)) return true;
     if (p->insists) return false;
     if (p->came || (p->until_s > 0 && cdz_now_s() >= p->until_s)) return true;
@@ -62,7 +62,7 @@ cdz_status cdz_verb_sleep(cdz_decoder *dec, double seconds)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "sleep: %g seconds; expected a number from 0 to a million", seconds);
     CDZ_TRY(open_outside(loop, "sleep", &unused));
-    loop->pause = (cdz_pause){.until_s = cdz_now_s() + seconds};
+    loop->pause = (cdz_loop_pause){.until_s = cdz_now_s() + seconds};
     sleep_over(loop);
     return cdz_loop_alive(loop);
 }
@@ -97,7 +97,7 @@ cdz_status cdz_verb_wait_fd(cdz_decoder *dec, int fd, uint32_t events, double se
             loop, CDZ_E_PLUGIN,
             "wait_fd: %g seconds; expected a number up to a million, or one below 0", seconds);
     CDZ_TRY(open_outside(loop, "wait_fd", &unused));
-    loop->pause = (cdz_pause){
+    loop->pause = (cdz_loop_pause){
         .fd = fd, .events = polled(events), .until_s = seconds < 0 ? 0 : cdz_now_s() + seconds};
     sleep_over(loop);
     if (ready) *ready = ready_for(events, loop->pause.came);
@@ -113,7 +113,7 @@ static cdz_status have_done(cdz_loop *loop, const char *verb, void (*fn)(void *a
     CDZ_TRY(open_outside(loop, verb, &helpers));
     const cdz_status given = cdz_helpers_give(helpers, &errand, &why);
     if (given != CDZ_OK) return cdz_loop_fail(loop, given, "%s: %s", verb, why.text);
-    loop->pause = (cdz_pause){.errand = &errand};
+    loop->pause = (cdz_loop_pause){.errand = &errand};
     while (!atomic_load(&errand.done)) {
         sleep_over(loop);
         if (cdz_loop_alive(loop) == CDZ_OK) continue;

@@ -344,7 +344,7 @@ static cdz_status read_own(const cdz_plugin_base *plugin, cdz_own_plugin *own, c
 cdz_status cdz_own_open(const cdz_plugin_base *plugin, cdz_own_plugin **list, cdz_error *err)
 {
     cdz_own_plugin *own = calloc(1, sizeof *own);
-    if (!own) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a plugin");
+    if (!own) return cdz_err_memory(err, "a plugin");
     const cdz_status status = read_own(plugin, own, err);
     if (status != CDZ_OK) {
         free(own);

@@ -220,7 +220,7 @@ void cdz_record_token(cdz_loop *loop, uint32_t r, int32_t token)
         token >= 0 && (uint32_t)token < loop->rows.n_vocab; /* a filler may be anything */
     rec->closed = true;
     if (known && rec->has_scores) set(step->chosen, r, rec->scores[at + (size_t)token]);
-    if (!known || !loop->job->keep_logprobs || loop->rows.at[r].skip) return;
+    if (!known || !loop->job->keep_logprobs || loop->rows.at[r].pads) return;
     if (rec->has_scores)
         set(step->chosen_logprob, r, log_prob(rec->scores + at, loop->rows.n_vocab, token));
     if (rec->has_logits)

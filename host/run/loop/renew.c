@@ -137,7 +137,7 @@ static cdz_status show_history(cdz_loop *loop, cdz_stageset *next, uint32_t r)
     const cdz_stage_states *own = &next->states[r];
     const cdz_ids ids = cdz_row_ids(row);
     const uint32_t prompt = loop->rows.info.prompt_len,
-                   end = row->skip ? prompt + row->n_new : ids.len;
+                   end = row->pads ? prompt + row->n_new : ids.len;
     for (uint32_t len = prompt + 1; len <= end; len++) {
         CDZ_TRY(cdz_stages_accept(next, &loop->rows, (cdz_ids){ids.at, len}, r, own->state,
                                   ids.at[len - 1]));

@@ -41,8 +41,7 @@ bool cdz_verb_row_done(const cdz_decoder *dec, uint32_t row)
 static bool same_ids(const cdz_seq *a, const cdz_seq *b)
 {
     return a->n == b->n && a->mask == b->mask && a->embeds == b->embeds && a->source == b->source &&
-           cdz_steering_parts(a->edits, b->edits) == UINT32_MAX &&
-           memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
+           cdz_seq_parts(a, b) == UINT32_MAX && memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
 }
 
 /* The first row before r that starts from the same prompt: it computes, r takes over its cache. r: none. */

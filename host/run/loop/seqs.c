@@ -177,7 +177,7 @@ cdz_status cdz_verb_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
                              "seq_hide_as: the mask of row %" PRIu32
                              " is over embeddings, not over ids",
                              cdz_loop_nth(loop, row));
-    cdz_seq_forget(seq);
+    cdz_seq_undrop(seq);
     seq->mask = like->mask;
     seq->mask_len = like->mask_len;
     seq->mask_visible = like->mask_visible;
@@ -246,18 +246,64 @@ static uint64_t lay_out_hidden(cdz_loop *loop)
     return rows;
 }
 
-/* Readies a sequence for a pass. ALL gives scores of what the caller knows to be missing: a cache that is made anew
- * because the frequencies changed gives no more. */
-static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, cdz_positions positions, uint32_t length,
-                           cdz_want_seq *out)
+/* What is wanted of a sequence. ALL gives scores of what the caller knows to be missing: a cache that is made anew
+ * because the frequencies changed gives no more. A row's copy has the length that its row would have there, whatever is
+ * read beside it. */
+static cdz_want_seq want_of(cdz_seq *seq)
 {
-    const bool hidden = loop->hidden.n && loop->hidden.positions != CDZ_POSITIONS_LAST;
-    const uint32_t visible = cdz_seq_visible(seq), computed = seq->known;
-    cdz_seq_rotate_for(seq, length);
-    (void)cdz_loop_recall(loop, seq, positions == CDZ_POSITIONS_ALL || hidden || loop->captures);
-    CDZ_TRY(cdz_loop_prepare(loop, seq));
-    *out = (cdz_want_seq){.seq = seq, .from = computed < visible ? computed : visible - 1};
+    const uint32_t visible = cdz_seq_visible(seq);
+    return (cdz_want_seq){.seq = seq,
+                          .from = seq->known < visible ? seq->known : visible - 1,
+                          .length = seq->begun ? visible + seq->behind : 0,
+                          .begun = seq->begun};
+}
+
+/* Readies it for the pass. length: of those that have none of their own. */
+static cdz_status ready(cdz_loop *loop, const cdz_want_seq *ws, uint32_t length)
+{
+    cdz_seq_rotate_for(ws->seq, ws->length ? ws->length : length);
+    (void)cdz_loop_recall(loop, ws->seq, cdz_want_reads_all(&loop->want, ws));
+    return cdz_loop_prepare(loop, ws->seq);
+}
+
+/* A row's copy that goes past longrope's limit in the middle of what is wanted of it, as drafts do: the positions up to there
+ * are read first, with the frequencies that their steps have, and then all of them with the others. What was given of them
+ * stays. */
+static cdz_status read_to_limit(cdz_loop *loop, cdz_want_seq *ws)
+{
+    const cdz_arch *arch = &ws->seq->model->weights->arch;
+    const uint32_t limit = arch->long_inv_freq ? arch->rope_limit : 0;
+    if (ws->capture || !cdz_want_reads_all(&loop->want, ws)) return CDZ_OK;
+    if (ws->begun == 0 || ws->begun > limit || ws->length <= limit) return CDZ_OK;
+    const uint32_t beyond = ws->length - limit, visible = cdz_seq_visible(ws->seq);
+    if (ws->from + beyond >= visible) return CDZ_OK;
+    const cdz_want whole = loop->want;
+    ws->length = limit;
+    loop->want.seqs = ws;
+    loop->want.n_seqs = 1;
+    loop->want.length = limit;
+    loop->want.until = visible - beyond;
+    CDZ_TRY(ready(loop, ws, limit));
+    CDZ_TRY(cdz_loop_await(loop));
+    loop->want = whole;
+    ws->length = limit + beyond;
+    ws->from = visible - beyond;
     return CDZ_OK;
+}
+
+cdz_status cdz_loop_reread(cdz_loop *loop, cdz_seq *seq)
+{
+    if (!cdz_loop_want(loop, 1)) return cdz_loop_nomem(loop);
+    loop->want_seqs[0] = want_of(seq);
+    loop->want = (cdz_want){.model = seq->model,
+                            .n_layers = seq->n_layers,
+                            .seqs = loop->want_seqs,
+                            .n_seqs = 1,
+                            .positions = CDZ_POSITIONS_NONE,
+                            .length = cdz_seq_visible(seq),
+                            .until = seq->known};
+    CDZ_TRY(ready(loop, &loop->want_seqs[0], loop->want.length));
+    return cdz_loop_await(loop);
 }
 
 static uint32_t longest(cdz_seq *const *seqs, uint32_t n)
@@ -289,7 +335,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         /* Without a visible token there is nothing to fill. */
         if (positions == CDZ_POSITIONS_NONE && cdz_seq_visible(seqs[i]) == 0) continue;
-        CDZ_TRY(want_seq(loop, seqs[i], positions, length, &loop->want_seqs[n_wanted]));
+        loop->want_seqs[n_wanted] = want_of(seqs[i]);
         loop->want_seqs[n_wanted++].capture = loop->captures ? &loop->captures[i] : NULL;
     }
     const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
@@ -299,13 +345,14 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
                             .n_seqs = n_wanted,
                             .positions = positions,
                             .stride = n_vocab,
-                            .length = length,
-                            .as_they_came = true};
+                            .length = length};
     const uint64_t rows = lay_out(loop, positions);
     if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
     if (rows) CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->seq_scores, (uint32_t)rows, n_vocab));
     loop->want.out = loop->seq_scores.data;
     CDZ_TRY(cdz_loop_want_hidden(loop, lay_out_hidden(loop)));
+    for (uint32_t i = 0; i < n_wanted; i++) CDZ_TRY(read_to_limit(loop, &loop->want_seqs[i]));
+    for (uint32_t i = 0; i < n_wanted; i++) CDZ_TRY(ready(loop, &loop->want_seqs[i], length));
     CDZ_TRY(cdz_loop_await(loop));
     if (rows) *out = cdz_matrix_scores(&loop->seq_scores);
     return CDZ_OK;

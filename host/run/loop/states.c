@@ -194,7 +194,7 @@ cdz_status cdz_states_of_sources(const cdz_job *job, cdz_encoded *sources, cdz_o
         good = make_tensors(&o->arena, a->n_layers + 1, hidden, 3, &o->encoder_hidden);
     if (good && job->keep_attentions)
         good = make_tensors(&o->arena, a->n_layers, own, 4, &o->encoder_attentions);
-    if (!good) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the encoder's states");
+    if (!good) return cdz_err_memory(err, "the encoder's states");
     o->n_sources = job->n_prompts;
     o->source_len = job->source_len;
     for (uint32_t i = 0; i < job->n_prompts; i++) {

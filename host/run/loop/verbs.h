@@ -83,6 +83,11 @@ cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out);
 cdz_status cdz_verb_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
 cdz_status cdz_verb_lens(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
 bool cdz_verb_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *out);
+/* inputs.c */
+cdz_status cdz_verb_embed(cdz_decoder *dec, const char *model, const int32_t *ids, uint32_t n,
+                          float *out);
+cdz_status cdz_verb_seq_embeds(cdz_decoder *dec, cdz_seq *seq, uint32_t from, const float *embeds,
+                               uint32_t n, uint32_t width);
 /* steering.c */
 cdz_status cdz_verb_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
 /* return.c */

@@ -56,6 +56,7 @@ static void look(void *arg, size_t r)
     const size_t n_keys = l->cross ? source->n : c->n_keys, heads = l->how->n_heads;
     const size_t ld = c->n_queries * n_keys, n_visible = (size_t)row->position + 1 + row->ahead;
     float *tensor = (l->cross ? c->cross : c->attentions)[l->layer];
+    if (!tensor) return;
     float *to = tensor + (c->row * heads * c->n_queries + seen->query) * n_keys;
     cdz_attention how = *l->how;
     if (!l->cross) how.window = cdz_layers_window(f, l->layer, (uint32_t)r);
@@ -64,7 +65,7 @@ static void look(void *arg, size_t r)
     f->backend->api->attention_weights(f->backend, to, ld,
                                        f->q + r * heads * f->stack.arch->head_dim, f->stack.store,
                                        l->store_layer, row, &how);
-    for (size_t h = 0; h < heads; h++)
+    for (size_t h = 0; h < heads && !c->by_entry; h++)
         if (l->cross)
             spread(to + h * ld, n_visible, source->mask, source->n, source->n);
         else

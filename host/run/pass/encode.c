@@ -33,7 +33,7 @@ struct cdz_encoder {
 cdz_status cdz_encoder_create(cdz_layers *f, cdz_error *err)
 {
     cdz_encoder *e = calloc(1, sizeof *e);
-    if (!e) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the encoder");
+    if (!e) return cdz_err_memory(err, "the encoder");
     e->stack = (cdz_layer_stack){.arch = f->own.arch->encoder,
                                  .layers = f->weights->encoder.layers,
                                  .one_layer = true,

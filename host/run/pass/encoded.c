@@ -64,7 +64,7 @@ cdz_status cdz_encoded_prepare(cdz_encoded *source, cdz_error *err)
     const uint32_t need = cdz_kv_blocks_for(source->n_visible);
     if (source->n_blocks == need) return CDZ_OK;
     if (!source->blocks) source->blocks = calloc(need, sizeof *source->blocks);
-    if (!source->blocks) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the encoder's prompt");
+    if (!source->blocks) return cdz_err_memory(err, "the encoder's prompt");
     while (source->n_blocks < need) {
         CDZ_TRY(cdz_kv_take(source->account, &source->blocks[source->n_blocks], err));
         source->n_blocks++;

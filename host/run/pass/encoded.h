@@ -16,6 +16,7 @@
 typedef struct cdz_capture {
     float *const *hidden, *const *attentions, *const *cross;
     uint32_t row, first, n_queries, n_keys; /* n_keys: slots of the row */
+    bool by_entry; /* attentions of chosen layers, those that are not NULL, over entries as they lie in the cache */
 } cdz_capture;
 
 typedef struct cdz_encoded {

@@ -155,7 +155,7 @@ cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, c
                              cdz_profile *profile, cdz_layers **out, cdz_error *err)
 {
     cdz_layers *f = calloc(1, sizeof *f);
-    if (!f) return cdz_err(err, CDZ_E_NOMEM, "out of memory for activations");
+    if (!f) return cdz_err_memory(err, "activations");
     f->backend = backend;
     f->profile = profile;
     f->weights = weights;
@@ -265,13 +265,15 @@ static void want_scores(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
     };
 }
 
-/* What the pass's next row reads. */
-static void read_slot(cdz_layers *f, const cdz_seq *seq, uint32_t slot)
+/* What the pass's next row, position p, reads. */
+static void read_slot(cdz_layers *f, const cdz_seq *seq, uint32_t p, uint32_t slot)
 {
-    const bool given = slot < seq->n_embeds;
-    f->embeds[f->m] = given ? seq->embeds + (size_t)slot * f->weights->arch.hidden : NULL;
-    f->ids[f->m] = given ? 0 : seq->ids[slot - seq->n_embeds + seq->n_beside];
-    f->any_embeds |= given;
+    const float *vector = slot < seq->n_embeds
+                              ? seq->embeds + (size_t)slot * f->weights->arch.hidden
+                              : cdz_given_at(seq->given, seq->given_to, p);
+    f->embeds[f->m] = vector;
+    f->ids[f->m] = vector ? 0 : seq->ids[slot - seq->n_embeds + seq->n_beside];
+    f->any_embeds |= vector != NULL;
 }
 
 static void want_hidden(cdz_layers *f, const cdz_want *want, const cdz_want_seq *ws, uint32_t p,
@@ -330,6 +332,8 @@ static uint32_t end_of_pass(const cdz_seq *seq, uint32_t whole, uint32_t chunk)
         end = seq->computed + chunk;
     const uint32_t pressed = cdz_press_next(seq);
     if (pressed < end) end = pressed;
+    const uint32_t dropped = cdz_drop_next(seq);
+    if (dropped < end) end = dropped;
     const uint32_t noted = (seq->computed / CDZ_STATE_EVERY + 1) * CDZ_STATE_EVERY;
     return cdz_seq_recurs(seq) && noted < end ? noted : end;
 }
@@ -353,7 +357,7 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         while (slot < seq->mask_len && !seq->mask[slot]) slot++;
         f->positions[f->m] = (f->own.arch->hidden_count ? slot : p) - back;
         cdz_layers_see_row(f, ws->capture, seq, slot);
-        read_slot(f, seq, slot++);
+        read_slot(f, seq, p, slot++);
         f->rows[f->m] = (cdz_kv_row){seq->blocks, p - gone, 0, less};
         f->noted[f->m] = (cdz_press_row){seq->notes, p};
         f->any_noted |= seq->notes != NULL;
@@ -381,21 +385,24 @@ static void note_span(cdz_layers *f, uint32_t length, uint32_t from, uint32_t to
 }
 
 /* The length of the step that the pass's row, one of seq's last, would have been read in by itself; a prompt is one step. */
-static uint32_t step_length(const cdz_layers *f, const cdz_want *want, const cdz_seq *seq,
-                            uint32_t row)
+static uint32_t step_length(const cdz_layers *f, const cdz_want_seq *ws, uint32_t row)
 {
-    const uint32_t after = cdz_seq_visible(seq) - seq->computed + (f->m - 1 - row);
-    const uint32_t length = want->length > after ? want->length - after : 0;
-    return length > seq->begun ? length : seq->begun;
+    const uint32_t after = cdz_seq_visible(ws->seq) - ws->seq->computed + (f->m - 1 - row);
+    const uint32_t length = ws->length > after ? ws->length - after : 0;
+    return length > ws->begun ? length : ws->begun;
 }
 
 /* With dynamic rope a step rotates by its own length. So that drafts change no answer, positions that are read together have
- * the lengths that they would have had one by one. */
-static void note_steps(cdz_layers *f, const cdz_want *want, const cdz_seq *seq, uint32_t from)
+ * the lengths that they would have had one by one. Longrope has one set of frequencies for a whole cache. */
+static void note_steps(cdz_layers *f, const cdz_want_seq *ws, uint32_t from)
 {
+    if (!f->made || ws->begun == 0) {
+        note_span(f, ws->length, from, f->m);
+        return;
+    }
     for (uint32_t row = from, next; row < f->m; row = next) {
-        const uint32_t length = step_length(f, want, seq, row);
-        for (next = row + 1; next < f->m && step_length(f, want, seq, next) == length;) next++;
+        const uint32_t length = step_length(f, ws, row);
+        for (next = row + 1; next < f->m && step_length(f, ws, next) == length;) next++;
         note_span(f, length, row, next);
     }
 }
@@ -406,12 +413,12 @@ static void serve(cdz_layers *f, cdz_want *want)
     uint32_t row = f->m;
     want->served = true;
     for (uint32_t s = want->at; s < want->n_seqs && f->m < f->room; s++) {
-        const cdz_seq *seq = want->seqs[s].seq;
+        const cdz_want_seq *ws = &want->seqs[s];
         const uint32_t first = f->m;
-        if (take_rows(f, want, &want->seqs[s]) && s == want->at) want->at++;
-        if (!f->made || !want->as_they_came || seq->begun == 0) continue;
+        if (take_rows(f, want, ws) && s == want->at) want->at++;
+        if (ws->length == 0) continue;
         note_span(f, want->length, row, first);
-        note_steps(f, want, seq, first);
+        note_steps(f, ws, first);
         row = f->m;
     }
     note_span(f, want->length, row, f->m);
@@ -515,8 +522,7 @@ const float *cdz_layers_scaled(cdz_layers *f, float *to, const float *x, float f
 
 uint32_t cdz_layers_store(const cdz_layers *f, uint32_t layer)
 {
-    const uint32_t *place = f->stack.arch->kv_place;
-    return f->stack.one_layer ? 0 : place ? place[layer] : layer;
+    return f->stack.one_layer ? 0 : cdz_arch_kv_place(f->stack.arch, layer);
 }
 
 void cdz_layers_rotate(cdz_layers *f, float *x, size_t ldx, size_t heads, size_t head_dim,
@@ -905,13 +911,42 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     if (norm->w.data) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
+/* n <= head_rows rows. */
+static void inputs_of(cdz_layers *f, const int32_t *ids, uint32_t n, float *out)
+{
+    const cdz_arch *a = &f->weights->arch;
+    cdz_backend *b = f->backend;
+    const size_t D = a->hidden;
+    b->api->embed(b, f->ends, D, &f->weights->embed, ids, n);
+    if (a->embed_scale != 1.0f && !a->scales_given)
+        b->api->scale(b, f->ends, D, n, D, a->embed_scale);
+    b->api->download(b, out, f->ends, n * D * sizeof *out);
+}
+
+void cdz_layers_inputs(cdz_layers *f, const int32_t *ids, uint32_t n, float *out)
+{
+    const size_t D = f->weights->arch.hidden;
+    const uint32_t most = f->head_rows;
+    const cdz_work was = cdz_profile_mark(f->profile, CDZ_WORK_EMBED);
+    for (uint32_t i = 0; i < n; i += most)
+        inputs_of(f, ids + i, n - i < most ? n - i : most, out + i * D);
+    cdz_profile_mark(f->profile, was);
+}
+
 /* --- a pass -------------------------------------------------------------------------------------------- */
 
+/* What is due where sequences have come to now. A drop that fails counts as done, and the sequence has failed. */
 static void press_all(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t s = 0; s < wants[i]->n_seqs; s++)
-            if (wants[i]->seqs[s].seq->press) cdz_press_run(f, wants[i]->seqs[s].seq);
+        for (uint32_t s = 0; s < wants[i]->n_seqs; s++) {
+            cdz_seq *seq = wants[i]->seqs[s].seq;
+            cdz_error unheard = {0};
+            if (seq->press) cdz_press_run(f, seq);
+            if (cdz_drop_run(f, seq, &unheard) == CDZ_OK) continue;
+            seq->drop_failed = true;
+            seq->n_dropped = cdz_drops_by(seq->drops, seq->n_drops, seq->computed);
+        }
 }
 
 uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)

@@ -24,6 +24,9 @@ typedef struct cdz_want_seq {
     int64_t hidden0;            /* the row of hidden states, by the same rule */
     const cdz_capture *capture; /* or NULL */
     bool no_hidden;             /* a companion: only its scores are asked for */
+    /* For frequencies that depend on the length: its own in place of the want's; 0: the want's. begun: it was read step by
+     * step, the first one so long, and each position has the length of the step that it belongs to; 0: all have length. */
+    uint32_t length, begun;
 } cdz_want_seq;
 
 typedef struct cdz_want {
@@ -46,9 +49,8 @@ typedef struct cdz_want {
     size_t hidden_stride; /* floats between layers */
     uint32_t until;       /* runs positions below this alone; 0: all */
     uint32_t length; /* positions of the request's longest row, for frequencies that depend on it */
-    bool as_they_came; /* a row's copies: positions behind its prompt have the length of the step that they belong to */
-    uint32_t chunk;     /* at most so many positions of one sequence in one pass; 0: no limit */
-    bool served;        /* has rows in the pass that is being put together */
+    uint32_t chunk;  /* at most so many positions of one sequence in one pass; 0: no limit */
+    bool served;     /* has rows in the pass that is being put together */
     uint64_t rows_left; /* positions still to run */
 } cdz_want;
 
@@ -63,6 +65,8 @@ void cdz_layers_free(cdz_layers *layers); /* NULL is fine */
 void cdz_layers_head(cdz_layers *layers, const float *hidden, uint32_t n, float *scores);
 /* All that follows the layers: final norm, scale, head, cap. As a pass does it, to the bit. */
 void cdz_layers_lens(cdz_layers *layers, const float *hidden, uint32_t n, float *scores);
+/* What vectors that are given in place of n ids (given.h, prompts as embeddings) would have to be for the same bits: out (n, hidden). */
+void cdz_layers_inputs(cdz_layers *layers, const int32_t *ids, uint32_t n, float *out);
 /* Before a pass that has sequences of up to n positions, or that has to encode a source: makes room, so that the pass
  * cannot fail. */
 cdz_status cdz_layers_reach(cdz_layers *layers, uint32_t n_positions, cdz_error *err);

@@ -101,8 +101,7 @@ static cdz_status call(cdz_function *f, asking *a, cdz_want *const *wants, uint3
     a->rows = calloc(some(a->n_rows), sizeof *a->rows);
     a->scores = calloc(some(a->n_scores), sizeof *a->scores);
     a->ids = calloc(some(a->n_ids), sizeof *a->ids);
-    if (!a->rows || !a->scores || !a->ids)
-        return cdz_err(&f->failed, CDZ_E_NOMEM, "out of memory for a pass");
+    if (!a->rows || !a->scores || !a->ids) return cdz_err_memory(&f->failed, "a pass");
     add_all(a, wants, n);
     if (a->n_rows == 0) return CDZ_OK;
     cdz_error said = {0};

@@ -339,7 +339,7 @@ cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err)
     note_held(pool);
     if (has_memory(pool, *block)) return CDZ_OK;
     cdz_kv_drop(account, *block);
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the recurrent state of a sequence");
+    return cdz_err_memory(err, "the recurrent state of a sequence");
 }
 
 void cdz_kv_share(cdz_kv_pool *pool, int32_t block)

@@ -244,7 +244,7 @@ static cdz_status check_all(cdz_kv_file *f, const cdz_kv_file_facts *facts, cdz_
     CDZ_TRY(check_head(f, facts, err));
     CDZ_TRY(count_blocks(f, err));
     f->record = malloc(record_bytes(f));
-    if (!f->record) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", f->file.path);
+    if (!f->record) return cdz_err_memory_in(err, f->file.path);
     for (uint32_t i = 0; i < f->n; i++) CDZ_TRY(cdz_kv_file_read(f, i, &block, &bytes, err));
     return CDZ_OK;
 }

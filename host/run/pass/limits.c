@@ -1,46 +1,120 @@
 /* limits.c - see limits.h. The multiply-adds are written out: a compiler would fold chains that nobody reads. */
 #include "run/pass/limits.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
-enum { PARTS_PER_THREAD = 8, STREAMS = 4, LINE = 64, MOST_PARTS = 64 };
+enum {
+    STREAMS = 4,
+    LINE = 64,
+    AHEAD_BYTES = 2048,
+    CHUNK_BYTES = 256 << 10,
+    MOST_CHUNKS = (64 << 20) / CHUNK_BYTES
+};
 
-typedef struct reading {
-    const char *data;
-    size_t bytes, parts;
-    uint64_t sums[MOST_PARTS]; /* so that the loads are not optimised away */
-} reading;
+typedef struct cdz_limit_chunk {
+    const char *at;
+    size_t bytes; /* at most CHUNK_BYTES */
+} chunk;
+
+typedef struct turn {
+    const chunk *chunks; /* (n_chunks), of which n are read, from `first` on, and on from the beginning */
+    size_t n_chunks, first, n;
+    atomic_size_t drawn, n_done;
+    atomic_bool done[MOST_CHUNKS];
+    double ended;              /* when the last chunk was done */
+    _Atomic uint64_t together; /* so that the loads are not optimised away */
+} turn;
 
 typedef uint64_t word4 __attribute__((vector_size(32), aligned(8)));
 
-/* Part i of the memory, as four streams far apart. */
-static void read_part(void *arg, size_t i)
+static uint64_t read_streams(const chunk *c)
 {
-    reading *r = arg;
-    const size_t quarter = r->bytes / r->parts / STREAMS / 128 * 128;
-    const char *start = r->data + i * (r->bytes / r->parts) / LINE * LINE;
+    const size_t quarter = c->bytes / STREAMS / LINE * LINE;
     word4 sum = {0};
     for (size_t at = 0; at < quarter; at += LINE)
         for (size_t s = 0; s < STREAMS; s++) {
-            const word4 *p = (const word4 *)(const void *)(start + s * quarter + at);
+            const word4 *p = (const word4 *)(const void *)(c->at + s * quarter + at);
+            __builtin_prefetch(c->at + s * quarter + at + AHEAD_BYTES, 0, 2);
             sum += p[0];
             sum += p[1];
         }
-    r->sums[i % MOST_PARTS] = sum[0] + sum[1] + sum[2] + sum[3];
+    return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-double cdz_limit_read_gbs(cdz_backend *backend, const void *data, size_t bytes)
+static void read_chunk(turn *t, size_t i)
 {
-    reading r = {.data = data,
-                 .bytes = bytes,
-                 .parts = (size_t)backend->api->n_threads(backend) * PARTS_PER_THREAD};
+    const uint64_t sum = read_streams(&t->chunks[(t->first + i) % t->n_chunks]);
+    atomic_fetch_add_explicit(&t->together, sum, memory_order_relaxed);
+    if (!atomic_exchange(&t->done[i], true) && atomic_fetch_add(&t->n_done, 1) + 1 == t->n)
+        t->ended = cdz_now_s();
+}
+
+/* Until none is left; then those that others have begun and not ended. */
+static void read_chunks(void *arg, size_t thread)
+{
+    turn *t = arg;
+    (void)thread;
+    for (size_t i; (i = atomic_fetch_add(&t->drawn, 1)) < t->n;) read_chunk(t, i);
+    for (size_t i = 0; i < t->n; i++)
+        if (!atomic_load(&t->done[i])) read_chunk(t, i);
+}
+
+static bool add_chunk(cdz_limit_reader *r, chunk c)
+{
+    if (r->n == r->cap) {
+        const size_t cap = r->cap ? 2 * r->cap : MOST_CHUNKS;
+        chunk *grown = realloc(r->chunks, cap * sizeof *grown);
+        if (!grown) return false;
+        r->chunks = grown;
+        r->cap = cap;
+    }
+    r->chunks[r->n++] = c;
+    return true;
+}
+
+bool cdz_limit_reader_add(cdz_limit_reader *r, const void *data, size_t bytes)
+{
+    const char *at = data;
+    for (size_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
+        if (!add_chunk(r, (chunk){at + done, n})) return false;
+    }
+    return true;
+}
+
+void cdz_limit_reader_turn(cdz_limit_reader *r, cdz_backend *backend)
+{
+    turn t = {.chunks = r->chunks,
+              .n_chunks = r->n,
+              .first = r->next,
+              .n = r->n < MOST_CHUNKS ? r->n : MOST_CHUNKS};
+    if (t.n == 0) return;
     const double start = cdz_now_s();
-    backend->api->parallel(backend, read_part, &r, r.parts);
-    return (double)bytes / (cdz_now_s() - start) * 1e-9;
+    backend->api->parallel(backend, read_chunks, &t, backend->api->n_threads(backend));
+    const double took = t.ended - start;
+    double bytes = 0;
+    for (size_t i = 0; i < t.n; i++) bytes += (double)r->chunks[(r->next + i) % r->n].bytes;
+    r->next = (r->next + t.n) % r->n;
+    r->bytes += bytes;
+    r->seconds += took;
+    if (bytes * 1e-9 > r->highest_gbs * took) r->highest_gbs = bytes / took * 1e-9;
+}
+
+double cdz_limit_reader_gbs(const cdz_limit_reader *r)
+{
+    return r->seconds > 0 ? r->bytes / r->seconds * 1e-9 : 0;
+}
+
+void cdz_limit_reader_free(cdz_limit_reader *r)
+{
+    free(r->chunks);
+    *r = (cdz_limit_reader){0};
 }
 
 /* --- multiply-adds -------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@ void cdz_run_model_destroy(cdz_run_model *model)
     free_texts(model->texts);
     cdz_grammar_store_free(model->grammars);
     cdz_mutex_destroy(&model->texts_lock);
+    cdz_steering_release(model->control);
     cdz_tokenizer_free(model->tokenizer);
     cdz_weights_close(model->weights);
     free(model);

@@ -14,6 +14,7 @@
 #include "run/pass/forward.h"
 #include "run/pass/function.h"
 #include "run/pass/kv.h"
+#include "run/pass/steer.h"
 #include "token/tokenizer.h"
 
 /* Every token's text as stop strings see it; made on first use. */
@@ -37,6 +38,7 @@ struct cdz_run_model {
     cdz_weights *weights;
     cdz_tokenizer *tokenizer; /* or NULL */
     cdz_function function;    /* its passes; forward NULL: its layers are */
+    cdz_steering *control;    /* edits that all its sequences begin with, held; NULL: none */
 
     cdz_backend *device; /* what its passes run on */
     cdz_placed *placed;  /* (n_placed) its weights there; NULL: they are read as they lie */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "load/families.h"
 #include "run/pass/layers.h"
 #include "run/pass/model.h"
 #include "run/pass/press_notes.h"
@@ -21,7 +22,7 @@ bool cdz_press_reads_layer(const cdz_arch *arch, uint32_t layer)
     return cdz_arch_mixes(arch, layer, CDZ_MIX_ATTENTION) && arch->window[layer] == 0;
 }
 
-static const char *obstacle(const cdz_run_model *model)
+const char *cdz_press_obstacle(const cdz_run_model *model)
 {
     const cdz_arch *a = &model->weights->arch;
     const cdz_backend_api *api = model->device->api;
@@ -37,10 +38,15 @@ static const char *obstacle(const cdz_run_model *model)
     return NULL;
 }
 
+bool cdz_press_turns(const cdz_arch *arch)
+{
+    return arch->qk_norm == CDZ_QK_NONE || !arch->qk_norm_last || arch->family->qk_norm_bare;
+}
+
 cdz_status cdz_press_fits(const cdz_run_model *model, cdz_error *err)
 {
     const cdz_arch *a = &model->weights->arch;
-    const char *why = obstacle(model);
+    const char *why = cdz_press_obstacle(model);
     if (why)
         return cdz_err(err, CDZ_E_UNSUPPORTED, "press: a model with %s cannot be pressed", why);
     for (uint32_t i = 0; i < a->n_layers; i++)
@@ -194,7 +200,7 @@ cdz_status cdz_press_expect(cdz_seq *seq, cdz_error *err)
     const bool decoding = to != seq->press_from;
     const uint32_t chunk = decoding ? 0 : seq->press->chunk;
     cdz_press_notes *notes = calloc(1, sizeof *notes);
-    if (!notes) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a press");
+    if (!notes) return cdz_err_memory(err, "a press");
     notes->to = to;
     notes->piece = chunk && chunk < to ? chunk : to;
     notes->n_pieces = (to + notes->piece - 1) / notes->piece;
@@ -215,7 +221,7 @@ cdz_status cdz_press_copy_notes(cdz_seq *to, const cdz_seq *from, cdz_error *err
     to->notes = notes;
     if (ok) return CDZ_OK;
     cdz_press_forget_notes(to);
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for what presses want to know");
+    return cdz_err_memory(err, "what presses want to know");
 }
 
 /* --- of a pass's rows --------------------------------------------------------------------------------------------- */

@@ -71,6 +71,10 @@ typedef struct cdz_press_row {
 
 /* Can this model's caches be pressed? */
 cdz_status cdz_press_fits(const cdz_run_model *model, cdz_error *err);
+/* What of the model stands in the way of taking entries out of its caches: "a model with ..."; NULL: nothing. */
+const char *cdz_press_obstacle(const cdz_run_model *model);
+/* May its keys be turned to other positions? Not where their norm, with weights, comes after the rotation. */
+bool cdz_press_turns(const cdz_arch *arch);
 /* Is the layer shown to presses? */
 bool cdz_press_reads_layer(const cdz_arch *arch, uint32_t layer);
 

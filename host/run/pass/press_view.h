@@ -32,6 +32,10 @@ typedef struct cdz_press_look {
     cdz_pressed *next;  /* its rows are n long until all is chosen */
     uint32_t *all_from; /* (layers, G, n) */
     float *room;        /* (n, d) */
+    uint32_t still;     /* entries, whole blocks of them, that stay as they are in all heads */
+    const cdz_rope *turn_rope; /* keys turn by */
+    double turn_by;            /* so many places, */
+    float *turn;               /* (d) cosines and sines of it */
     uint32_t longest, n_renumbered, n_shown;
     bool changed, any_zeroes;
 } cdz_press_look;
@@ -51,6 +55,21 @@ static inline uint32_t cdz_press_held(const cdz_press_look *l, uint32_t g)
     const cdz_pressed *old = l->seq->pressed;
     return l->n - (old && old->less ? old->less[(size_t)l->store * l->G + g] : 0);
 }
+
+/* --- press_move.c --- */
+/* Room for what is left of all layers; false: out of memory. Close it either way. */
+bool cdz_press_begin(cdz_press_look *l);
+void cdz_press_close(cdz_press_look *l);
+/* A layer as it is, its keys and values where presses are shown them; false: out of memory. */
+bool cdz_press_open_layer(cdz_press_look *l, uint32_t layer);
+/* Later positions see one less than the window of these. */
+void cdz_press_keep_window(cdz_press_look *l, uint32_t window);
+/* What is to stay of the layer: its counts, positions and from. */
+void cdz_press_note_layer(cdz_press_look *l);
+/* Positions go on behind the entries only where all heads hold as many. */
+cdz_status cdz_press_check_renumbering(const cdz_press_look *l, cdz_error *err);
+/* What has been noted is done; nothing of it can fail. */
+void cdz_press_carry_out(cdz_press_look *l);
 
 /* The view of a step; false: out of memory. Its arrays are the arena's. */
 bool cdz_press_show(cdz_press_look *l, const cdz_press_step *step, const cdz_press_subset *s,

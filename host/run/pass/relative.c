@@ -100,8 +100,7 @@ cdz_status cdz_relative_reach(cdz_relative *r, cdz_backend *b, const cdz_arch *a
         *r = grown;
     }
     free(rows);
-    return grown.table ? CDZ_OK
-                       : cdz_err(err, CDZ_E_NOMEM, "out of memory for distances between tokens");
+    return grown.table ? CDZ_OK : cdz_err_memory(err, "distances between tokens");
 }
 
 void cdz_relative_free(cdz_relative *r, cdz_backend *b)

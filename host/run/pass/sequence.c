@@ -18,20 +18,15 @@ static uint32_t blocks_of(const cdz_seq *seq, uint64_t n)
     return cdz_kv_blocks_for(seq->pressed && n ? cdz_press_entries(seq, (uint32_t)n) : n);
 }
 
-static cdz_status no_memory(cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_NOMEM, "out of memory for a token sequence");
-}
-
 static cdz_status grow_ids(cdz_seq *seq, uint32_t n, cdz_error *err)
 {
     if (n <= seq->cap) return CDZ_OK;
     uint64_t cap = (uint64_t)seq->cap * 2;
     if (cap < n) cap = n;
     if (cap < 16) cap = 16;
-    if (cap > INT32_MAX) return no_memory(err);
+    if (cap > INT32_MAX) return cdz_err_memory(err, "a token sequence");
     int32_t *ids = realloc(seq->ids, cap * sizeof *ids);
-    if (!ids) return no_memory(err);
+    if (!ids) return cdz_err_memory(err, "a token sequence");
     seq->ids = ids;
     seq->cap = (uint32_t)cap;
     return CDZ_OK;
@@ -42,7 +37,7 @@ static cdz_status grow_list(int32_t **list, uint32_t *list_cap, uint32_t n, cdz_
     if (n <= *list_cap) return CDZ_OK;
     uint32_t cap = *list_cap * 2 > n ? *list_cap * 2 : n;
     int32_t *grown = realloc(*list, cap * sizeof *grown);
-    if (!grown) return no_memory(err);
+    if (!grown) return cdz_err_memory(err, "a token sequence");
     *list = grown;
     *list_cap = cap;
     return CDZ_OK;
@@ -58,6 +53,7 @@ cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *acco
 {
     seq->model = model;
     seq->account = account;
+    if (model) seq->edits = cdz_steering_hold(model->control);
     CDZ_TRY(grow_ids(seq, n_ids, err));
     return grow_blocks(seq, blocks_of(seq, n_ids), err);
 }
@@ -266,7 +262,7 @@ static void share_states(cdz_seq *to, const cdz_seq *from, uint32_t n)
 static bool is_plain(const cdz_seq *seq)
 {
     return !seq->embeds && !seq->mask && !seq->source && seq->n_layers == 0 && !packing_of(seq) &&
-           !seq->press;
+           !seq->press && !seq->n_drops;
 }
 
 static bool may_list(const cdz_seq *seq)
@@ -274,10 +270,22 @@ static bool may_list(const cdz_seq *seq)
     return seq->account && seq->account->lists && is_plain(seq);
 }
 
-/* Of its first n positions those before any that is edited. */
+uint32_t cdz_seq_parts(const cdz_seq *a, const cdz_seq *b)
+{
+    const cdz_steering *every = a->model ? a->model->control : NULL;
+    const uint32_t edited = cdz_steering_parts(a->edits, b ? b->edits : every);
+    const uint32_t given =
+        cdz_given_parts(a->given, a->given_to, b ? b->given : NULL, b ? b->given_to : 0);
+    const uint32_t same = edited < given ? edited : given;
+    const uint32_t dropped =
+        cdz_drops_parts(a->drops, a->n_drops, b ? b->drops : NULL, b ? b->n_drops : 0);
+    return same < dropped ? same : dropped;
+}
+
+/* Of its first n positions those before any that is edited or given. */
 static uint32_t unedited(const cdz_seq *seq, uint32_t n)
 {
-    const uint32_t first = cdz_steering_parts(seq->edits, NULL);
+    const uint32_t first = cdz_seq_parts(seq, NULL);
     return first < n ? first : n;
 }
 
@@ -392,6 +400,7 @@ static void cut_cache(cdz_seq *seq, uint32_t computed)
     while (seq->n_spans > spans) cdz_kv_drop(seq->account->spans, seq->spans[--seq->n_spans]);
     cut_states(seq, computed);
     if (seq->press_done > computed) seq->press_done = computed;
+    seq->n_dropped = cdz_drops_by(seq->drops, seq->n_dropped, computed);
     seq->computed = computed;
     if (computed == 0) forget_presses(seq);
     if (computed == 0) seq->reached = 0;
@@ -402,6 +411,8 @@ void cdz_seq_clear(cdz_seq *seq)
     if (!seq) return;
     cut_cache(seq, 0);
     cdz_steering_release(seq->edits);
+    cdz_given_release(seq->given);
+    cdz_drops_release(seq->drops);
     free(seq->ids);
     free(seq->blocks);
     free(seq->spans);
@@ -463,7 +474,7 @@ static uint32_t place_among(const cdz_seq *seq, const int32_t *ids)
 
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err)
 {
-    if (n > INT32_MAX - seq->n) return no_memory(err);
+    if (n > INT32_MAX - seq->n) return cdz_err_memory(err, "a token sequence");
     const uint32_t own = place_among(seq, ids), cap = seq->cap;
     CDZ_TRY(grow_ids(seq, seq->n + n, err));
     if (own < cap) ids = seq->ids + own; /* they have moved with the sequence */
@@ -480,6 +491,8 @@ void cdz_seq_cut(cdz_seq *seq, uint32_t len)
     const uint32_t visible = cdz_seq_visible(seq);
     if (seq->computed > visible) cut_cache(seq, visible);
     if (seq->known > visible) seq->known = visible;
+    if (seq->given_to > visible) seq->given_to = visible;
+    seq->n_drops = cdz_drops_by(seq->drops, seq->n_drops, visible);
     cdz_seq_check(seq);
 }
 
@@ -489,15 +502,57 @@ void cdz_seq_forget(cdz_seq *seq)
     seq->known = 0;
 }
 
+void cdz_seq_reread(cdz_seq *seq, uint32_t n)
+{
+    if (seq->computed > n) cut_cache(seq, n);
+    if (seq->known > n) seq->known = n;
+    cdz_seq_check(seq);
+}
+
 void cdz_seq_set_edits(cdz_seq *seq, cdz_steering *edits)
 {
-    const uint32_t same = cdz_steering_parts(seq->edits, edits);
-    if (seq->computed > same) cut_cache(seq, same);
-    if (seq->known > same) seq->known = same;
+    cdz_seq_reread(seq, cdz_steering_parts(seq->edits, edits));
     cdz_steering_hold(edits);
     cdz_steering_release(seq->edits);
     seq->edits = edits;
     cdz_seq_check(seq);
+}
+
+/* Takes over one hold of the list. */
+static void set_given(cdz_seq *seq, cdz_given *given, uint32_t to)
+{
+    cdz_seq_reread(seq, cdz_given_parts(seq->given, seq->given_to, given, to));
+    cdz_given_release(seq->given);
+    seq->given = given;
+    seq->given_to = to;
+    cdz_seq_check(seq);
+}
+
+cdz_status cdz_seq_give(cdz_seq *seq, uint32_t from, const float *vectors, uint32_t n,
+                        cdz_error *err)
+{
+    cdz_given *all;
+    cdz_assert((uint64_t)from + n <= cdz_seq_visible(seq));
+    if (!cdz_given_make(seq->given, seq->given_to, from, vectors, n,
+                        seq->model->weights->arch.hidden, &all))
+        return cdz_err_memory(err, "a token sequence");
+    set_given(seq, all, cdz_seq_visible(seq));
+    return CDZ_OK;
+}
+
+/* Takes over one hold of the list, none of which the cache has behind it. */
+static void set_drops(cdz_seq *seq, cdz_drops *drops, uint32_t n)
+{
+    cdz_seq_forget(seq);
+    cdz_drops_release(seq->drops);
+    seq->drops = drops;
+    seq->n_drops = n;
+    cdz_seq_check(seq);
+}
+
+void cdz_seq_undrop(cdz_seq *seq)
+{
+    set_drops(seq, NULL, 0);
 }
 
 void cdz_seq_yield(cdz_seq *seq)
@@ -539,8 +594,9 @@ static void take_press(cdz_seq *to, const cdz_seq *from)
 /* Before to has positions: what fails leaves it without a cache. */
 static cdz_status share_presses(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err)
 {
-    if (!from->press || n == 0) return CDZ_OK;
-    take_press(to, from);
+    if (n == 0) return CDZ_OK;
+    to->n_dropped = cdz_drops_by(from->drops, from->n_dropped, n);
+    if (from->press) take_press(to, from);
     if (cdz_press_is_reading(from)) {
         const cdz_status status = cdz_press_copy_notes(to, from, err);
         if (status != CDZ_OK) cut_cache(to, 0);
@@ -554,7 +610,7 @@ static cdz_status share_presses(cdz_seq *to, const cdz_seq *from, uint32_t n, cd
 
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
-    const uint32_t same = cdz_steering_parts(to->edits, from->edits);
+    const uint32_t same = cdz_seq_parts(to, from);
     if (n_positions > same) n_positions = same;
     n_positions = spans_pool(to) == spans_pool(from) ? cdz_seq_resumes(from, n_positions) : 0;
     const uint32_t n = blocks_of(from, n_positions), held = distinct(from, n),
@@ -607,15 +663,17 @@ uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b)
     uint32_t n = 0, in_a = 0, in_b = 0;
     int32_t x, y;
     if (a->embeds || b->embeds) return 0; /* ids do not tell what the cache holds */
-    while (n < b->computed && next_visible(a, &in_a, &x) && next_visible(b, &in_b, &y) && x == y)
-        n++;
+    const uint32_t same = cdz_seq_parts(a, b), most = b->computed < same ? b->computed : same;
+    while (n < most && next_visible(a, &in_a, &x) && next_visible(b, &in_b, &y) && x == y) n++;
     return n;
 }
 
 cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
 {
     CDZ_TRY(grow_ids(to, from->n, err));
+    set_drops(to, cdz_drops_hold(from->drops), from->n_drops);
     cdz_seq_set_edits(to, from->edits);
+    set_given(to, cdz_given_hold(from->given), from->given_to);
     CDZ_TRY(cdz_seq_adopt(to, from, err));
     to->known = from->known;
     if (from->n) memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
@@ -628,6 +686,7 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     to->mask_len = from->mask_len;
     to->mask_visible = from->mask_visible;
     to->begun = from->begun;
+    to->behind = from->behind;
     if (from->press) take_press(to, from);
     to->source = from->source;
     cdz_seq_check(to);
@@ -722,26 +781,57 @@ static cdz_status prepare_packed(cdz_seq *seq, uint32_t first, uint32_t need, cd
     return CDZ_OK;
 }
 
-/* A press that comes due moves entries about: blocks before those that are written to are its own then as well. */
+/* A press or a drop that comes due moves entries about: blocks before those that are written to are its own then as well. */
 static cdz_status prepare_press(cdz_seq *seq, uint32_t visible, uint32_t n, cdz_error *err)
 {
-    const uint32_t next = cdz_press_next(seq);
-    if (next == UINT32_MAX) return CDZ_OK;
-    CDZ_TRY(cdz_press_expect(seq, err));
-    if (next > visible) return CDZ_OK;
+    const uint32_t next = cdz_press_next(seq), drop = cdz_drop_next(seq);
+    if (next != UINT32_MAX) CDZ_TRY(cdz_press_expect(seq, err));
+    if (next > visible && drop > visible) return CDZ_OK;
     for (uint32_t i = 0; i < n; i++) CDZ_TRY(own_block(seq, i, true, err));
     return CDZ_OK;
 }
 
-void cdz_seq_pressed(cdz_seq *seq, cdz_pressed *pressed)
+uint32_t cdz_seq_needs(const cdz_seq *seq)
 {
     const uint32_t visible = cdz_seq_visible(seq);
+    if (!seq->n_drops) return blocks_of(seq, visible);
+    return cdz_kv_blocks_for(cdz_drop_entries(seq, visible));
+}
+
+void cdz_seq_pressed(cdz_seq *seq, cdz_pressed *pressed)
+{
     cdz_press_leave(seq->pressed);
     seq->pressed = pressed;
-    const uint32_t need = blocks_of(seq, visible);
+    const uint32_t need = cdz_seq_needs(seq);
     while (seq->n_blocks > need) cdz_kv_drop(seq->account, seq->blocks[--seq->n_blocks]);
     if (seq->account->yields) cdz_kv_trim(seq->account);
     cdz_seq_check(seq);
+}
+
+cdz_status cdz_seq_own(cdz_seq *seq, uint32_t block, cdz_error *err)
+{
+    if (seq->n_listed > block) seq->n_listed = block;
+    for (uint32_t i = block; i < seq->n_blocks; i++) CDZ_TRY(own_block(seq, i, true, err));
+    if (seq->n_foreign > block) seq->n_foreign = block;
+    return CDZ_OK;
+}
+
+cdz_status cdz_seq_take_out(cdz_seq *seq, uint32_t from, uint32_t to, bool renumber, cdz_error *err)
+{
+    const uint32_t before = seq->n_drops;
+    const cdz_drop drop = {.at = seq->known, .from = from, .to = to, .renumber = renumber};
+    cdz_assert(from < to && to <= seq->known);
+    if (!cdz_drops_add(&seq->drops, &seq->n_drops, &drop)) return cdz_err_memory(err, "a drop");
+    if (seq->n_drops == before || seq->computed < seq->known) return CDZ_OK;
+    const cdz_status status = cdz_drop_run(seq->model->layers, seq, err);
+    if (status == CDZ_OK) return CDZ_OK;
+    if (status == CDZ_E_LIMIT && seq->account->yields) {
+        cut_cache(seq, 0); /* the next pass has blocks from others, and reads it again */
+        return CDZ_OK;
+    }
+    seq->n_drops = before;
+    cdz_seq_check(seq);
+    return status;
 }
 
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
@@ -754,7 +844,7 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
     if (seq->computed >= visible) cut_cache(seq, visible - 1);
 
     const uint32_t held = seq->computed ? cdz_press_entries(seq, seq->computed) : 0;
-    const uint32_t first = held / CDZ_KV_BLOCK, need = blocks_of(seq, visible);
+    const uint32_t first = held / CDZ_KV_BLOCK, need = cdz_seq_needs(seq);
     CDZ_TRY(prepare_state(seq, visible, err));
     CDZ_TRY(grow_blocks(seq, need, err));
     if (packing_of(seq)) return prepare_packed(seq, first, need, err);

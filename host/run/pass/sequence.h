@@ -14,14 +14,21 @@
  * only while the account has more than a state for each row. States and marks are shared by copies and never written while
  * another holds them.
  * Edits of hidden states (steer.h). What the cache holds is always what ids and edits say together: whoever gives a sequence other
- * edits cuts its cache to the positions that both leave as they are, and caches are shared only up to there.
+ * edits cuts its cache to the positions that both leave as they are, and caches are shared only up to there. A model's control
+ * vectors are edits that all its sequences begin with, and never lose.
+ * Vectors in place of ids (given.h) are likewise a part of what the cache holds, position by position: those at and behind a place
+ * that the sequence is cut to are forgotten with it.
+ * Drops (drop.h) are a part of it as well, each from where it was made on: those made behind a place that the ids are cut to are
+ * forgotten with it.
  * Thread: [engine]. Row sequences belong to their decoder's rows, others to its list. */
 #ifndef CDZ_HOST_RUN_PASS_SEQUENCE_H
 #define CDZ_HOST_RUN_PASS_SEQUENCE_H
 
 #include "cadenza/strategy.h"
 #include "run/job.h"
+#include "run/pass/drop.h"
 #include "run/pass/encoded.h"
+#include "run/pass/given.h"
 #include "run/pass/kv.h"
 #include "run/pass/press.h"
 #include "run/pass/steer.h"
@@ -45,6 +52,7 @@ struct cdz_seq {
     const uint8_t *mask;         /* (mask_len) request lifetime; NULL: everything is visible */
     uint32_t mask_len, mask_visible;
     uint32_t begun;  /* a row, or a copy of one: positions of its prompt. Else 0 */
+    uint32_t behind; /* positions that the longest of the request's rows had more when they began */
     int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
     uint32_t n_blocks, blocks_cap;
     uint32_t n_listed; /* the first ones of them: may be found by others (kv.h) */
@@ -72,9 +80,15 @@ struct cdz_seq {
     uint32_t press_row;     /* of the request */
     cdz_pressed *pressed;   /* what the newest left; NULL: nothing has gone */
     cdz_press_notes *notes; /* for the next; its own */
-    bool long_rope;         /* the cache was made with longrope's long frequencies */
+    cdz_drops *drops;       /* held: what loops took out of its cache (drop.h); NULL: nothing */
+    uint32_t n_drops;       /* the first ones of them that are its own */
+    uint32_t n_dropped;     /* those that its cache has behind it */
+    bool drop_failed; /* memory was short where a pass had to carry one out: the cache is worth nothing */
+    bool long_rope;      /* the cache was made with longrope's long frequencies */
     cdz_encoded *source; /* what an encoder-decoder model reads; the task's. NULL: a decoder alone */
     cdz_steering *edits; /* of hidden states, held; NULL: none */
+    cdz_given *given;    /* vectors that are read in place of ids, held; NULL: none */
+    uint32_t given_to;   /* only those before this position count */
     uint32_t n_layers;   /* runs this many of the model's layers; 0: all */
     bool is_row;         /* a request's row: edited by the row verbs alone */
     cdz_seq *next;       /* in the decoder's list of other sequences */
@@ -95,6 +109,9 @@ void cdz_seq_cut(cdz_seq *seq, uint32_t len);
 void cdz_seq_forget(cdz_seq *seq); /* the whole cache */
 /* From now on it has these edits, which it holds, or NULL; keeps of the cache what they leave as it is. */
 void cdz_seq_set_edits(cdz_seq *seq, cdz_steering *edits);
+/* Its positions [from, from + n), which it has, are read as these vectors (n, width of the model); NULL: as their ids. */
+cdz_status cdz_seq_give(cdz_seq *seq, uint32_t from, const float *vectors, uint32_t n,
+                        cdz_error *err);
 /* Its blocks are needed elsewhere: gives them back, and computes them again when it goes on. Nobody is to see that: what
  * it held by then stays known. */
 void cdz_seq_yield(cdz_seq *seq);
@@ -114,6 +131,9 @@ uint32_t cdz_seq_resumes(const cdz_seq *seq, uint32_t n);
  * the other is not, or otherwise. */
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err);
 
+/* The first position at which edits or vectors of the two differ; UINT32_MAX: none. b NULL: one that has its model's control
+ * vectors alone, as all of them are born. */
+uint32_t cdz_seq_parts(const cdz_seq *a, const cdz_seq *b);
 uint32_t cdz_seq_visible(const cdz_seq *seq);                 /* positions its ids have */
 uint32_t cdz_seq_slot(const cdz_seq *seq, uint32_t position); /* of a visible position */
 
@@ -128,6 +148,17 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err);
 /* Its entries have been moved: takes what the press left over, and gives back the blocks that nobody needs for what it
  * holds and is to read. */
 void cdz_seq_pressed(cdz_seq *seq, cdz_pressed *pressed);
+
+/* Positions [from, to), which it had read, are taken out of its cache: at once, or where the cache is not there when it is read
+ * again. */
+cdz_status cdz_seq_take_out(cdz_seq *seq, uint32_t from, uint32_t to, bool renumber, cdz_error *err);
+void cdz_seq_undrop(cdz_seq *seq); /* forgets drops, and the cache with them */
+/* Its positions from n on are read again by the next pass. */
+void cdz_seq_reread(cdz_seq *seq, uint32_t n);
+/* Blocks from this one on become its alone, to be written to. */
+cdz_status cdz_seq_own(cdz_seq *seq, uint32_t block, cdz_error *err);
+/* Blocks that it needs to go on to the end of its ids. */
+uint32_t cdz_seq_needs(const cdz_seq *seq);
 
 /* Lists the blocks of the prompt that are computed, so that others find them. Those of the whole cache are listed when they
  * are given back. Not listed, and never found: what hangs on more than the ids before it, as embeddings, a mask, a source,

@@ -178,6 +178,19 @@ void cdz_steering_release(cdz_steering *s)
     if (--s->holds == 0) free(s);
 }
 
+static void sum_edit(const edit *e, uint32_t width, cdz_digest_state *sum)
+{
+    const uint32_t says[] = {e->layer, e->from, e->to, e->place, e->op, e->has};
+    cdz_digest_add(sum, says, sizeof says);
+    cdz_digest_add(sum, &e->scale, sizeof e->scale);
+    cdz_digest_add(sum, e->v, width * sizeof *e->v);
+}
+
+void cdz_steering_sum(const cdz_steering *s, cdz_digest_state *sum)
+{
+    for (uint32_t i = 0; s && i < s->n; i++) sum_edit(&s->edits[i], s->width, sum);
+}
+
 static bool same(const cdz_steering *a, const cdz_steering *b, uint32_t i)
 {
     const edit *x = &a->edits[i], *y = &b->edits[i];

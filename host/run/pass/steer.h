@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "cadenza/ext/steer.h"
 #include "load/arch.h"
@@ -23,6 +24,9 @@ cdz_status cdz_steering_make(const cdz_steering *before, const cdz_edit *edits, 
                              cdz_steering **out, cdz_error *err);
 cdz_steering *cdz_steering_hold(cdz_steering *steering);
 void cdz_steering_release(cdz_steering *steering); /* NULL is fine */
+
+/* All that it says, into a sum: the cache of who has it hangs on that. NULL adds nothing. */
+void cdz_steering_sum(const cdz_steering *steering, cdz_digest_state *sum);
 
 /* The first position that the two edit in different ways; UINT32_MAX: none. NULL edits nothing. */
 uint32_t cdz_steering_parts(const cdz_steering *a, const cdz_steering *b);

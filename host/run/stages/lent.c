@@ -22,7 +22,7 @@ cdz_status cdz_stage_lent_open(const cdz_stage_lent_use *use, cdz_stage_lent **o
     cdz_stage_lent *lent = calloc(1, sizeof *lent);
     if (!lent) {
         cdz_plan_free(use->plan);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for processors");
+        return cdz_err_memory(err, "processors");
     }
     lent->use = *use;
     lent->berth = (cdz_berth){.backend = use->backend, .log = use->log, .log_of = use->log_of};

@@ -1,4 +1,5 @@
-/* phase.c - see phase.h. */
+/* phase.c - asks the processor that tells phases where rows are: those of a view before the processors run, and a row before
+ * its newest token. What it says is judged here, and becomes a bit. */
 #include "run/stages/phase.h"
 
 #include <inttypes.h>
@@ -19,36 +20,51 @@ static cdz_status judge(const cdz_stageset *set, cdz_rows *rows, uint32_t phase)
                    set->teller->plugin->id, phase, (int)CDZ_MOST_PHASES);
 }
 
-static cdz_status ask(const cdz_stageset *set, cdz_rows *rows, const cdz_view *view, uint32_t i,
-                      cdz_step *step, uint32_t *phase)
+/* Asks where a row is, of these ids and this state. */
+static cdz_status ask(const cdz_stageset *set, cdz_rows *rows, const cdz_ids *ids,
+                      const uint32_t *row, unsigned char *row_state, cdz_step *step, uint32_t *bit)
 {
     const cdz_stage *teller = set->teller;
-    void *const state = view->states[i] ? view->states[i] + teller->state_at : NULL;
+    void *const state = row_state ? row_state + teller->state_at : NULL;
     cdz_call call = {.scratch = &rows->workers[0].scratch};
     step->n_rows = 1;
-    step->input_ids = &view->ids[i];
-    step->row_index = &view->rows[i];
+    step->input_ids = ids;
+    step->row_index = row;
     step->row_state = teller->state_size ? &state : NULL;
-    *phase = cdz_call_phase(&call, teller->instance->offers.phase, step, 0);
+    const uint32_t phase = cdz_call_phase(&call, teller->instance->offers.phase, step, 0);
     CDZ_TRY(cdz_call_judge(&call, CDZ_OK, NULL, &rows->error));
-    return judge(set, rows, *phase);
+    CDZ_TRY(judge(set, rows, phase));
+    *bit = phase == CDZ_PHASE_HELD ? CDZ_IN_HELD_ROWS : 1u << phase;
+    return CDZ_OK;
+}
+
+static cdz_scope scope_of(const cdz_stageset *set, cdz_rows *rows)
+{
+    return (cdz_scope){.rows = rows,
+                       .set = set,
+                       .plugin = set->teller->plugin,
+                       .scratch = &rows->workers[0].scratch,
+                       .error = &rows->workers[0].error,
+                       .stage = set->teller};
 }
 
 cdz_status cdz_phases_look(const cdz_stageset *set, cdz_rows *rows, const cdz_view *view)
 {
     if (!set->teller) return CDZ_OK;
-    const cdz_stage *teller = set->teller;
-    cdz_scope scope = {.rows = rows,
-                       .set = set,
-                       .plugin = teller->plugin,
-                       .scratch = &rows->workers[0].scratch,
-                       .error = &rows->workers[0].error,
-                       .stage = teller};
-    cdz_step step = cdz_step_for(&scope, teller->instance->params, teller->shared);
-    for (uint32_t i = 0; i < view->n; i++) {
-        uint32_t phase;
-        CDZ_TRY(ask(set, rows, view, i, &step, &phase));
-        rows->phase_view[i] = phase == CDZ_PHASE_HELD ? CDZ_IN_HELD_ROWS : 1u << phase;
-    }
+    cdz_scope scope = scope_of(set, rows);
+    cdz_step step = cdz_step_for(&scope, set->teller->instance->params, set->teller->shared);
+    for (uint32_t i = 0; i < view->n; i++)
+        CDZ_TRY(ask(set, rows, &view->ids[i], &view->rows[i], view->states[i], &step,
+                    &rows->phase_view[i]));
     return CDZ_OK;
+}
+
+cdz_status cdz_phases_of_newest(const cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uint32_t row,
+                                unsigned char *state, uint32_t *bit)
+{
+    const cdz_ids before = {ids.at, ids.len - 1};
+    if (!set->teller) return CDZ_OK;
+    cdz_scope scope = scope_of(set, rows);
+    cdz_step step = cdz_step_for(&scope, set->teller->instance->params, set->teller->shared);
+    return ask(set, rows, &before, &row, state, &step, bit);
 }

@@ -12,6 +12,10 @@ void cdz_phases_begin(cdz_stageset *set);
 /* Asks where the view's rows are; nothing without phases. [engine] */
 cdz_status cdz_phases_look(const cdz_stageset *set, cdz_rows *rows, const cdz_view *view);
 
+/* The bit of the phase that the newest of ids is of, which the stages have not been told of yet; state: the row's. [engine] */
+cdz_status cdz_phases_of_newest(const cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uint32_t row,
+                                unsigned char *state, uint32_t *bit);
+
 /* The bit of view row i, as last looked at. [row] */
 static inline uint32_t cdz_phase_bit(const cdz_stageset *set, const cdz_rows *rows, uint32_t i)
 {

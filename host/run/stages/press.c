@@ -262,7 +262,7 @@ cdz_press_plan *cdz_stage_presses_plan(cdz_stage_presses *p)
 static bool shown(const cdz_arch *arch, uint32_t store, uint32_t *layer)
 {
     for (*layer = 0; *layer < arch->n_layers; (*layer)++)
-        if ((arch->kv_place ? arch->kv_place[*layer] : *layer) == store) break;
+        if (cdz_arch_kv_place(arch, *layer) == store) break;
     return cdz_press_reads_layer(arch, *layer);
 }
 

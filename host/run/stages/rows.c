@@ -71,6 +71,11 @@ bool cdz_rows_room(cdz_rows *rows, uint32_t n)
     return true;
 }
 
+bool cdz_view_pads(const cdz_rows *rows, const cdz_view *view, uint32_t i)
+{
+    return view == &rows->view && cdz_row_pads(rows, view->rows[i]);
+}
+
 bool cdz_view_skips(const cdz_rows *rows, const cdz_view *view, uint32_t i)
 {
     return view == &rows->view && !cdz_row_runs(rows, view->rows[i]);

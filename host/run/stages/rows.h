@@ -2,7 +2,7 @@
  *
  * A loop has one cdz_rows for its life; a trial makes one up. Strategies change the rows through verbs, stages
  * (stages.h) look at them through views. Not here: row states, which are of the stages and go when these do.
- * Invariant: a row that is skipped has ended. Thread: [engine], on the loop's fibre; workers[t] is the t-th task's of
+ * Invariant: a row that is skipped is filled with pad, and such a row has ended. Thread: [engine], on the loop's fibre; workers[t] is the t-th task's of
  * a row-wise stage. */
 #ifndef CDZ_HOST_RUN_STAGES_ROWS_H
 #define CDZ_HOST_RUN_STAGES_ROWS_H
@@ -36,7 +36,9 @@ typedef struct cdz_request_row {
     cdz_seq *seq, *spare; /* spare: where reorder builds the next generation */
     cdz_insertions inserted, spare_inserted;
     uint32_t n_committed; /* new tokens that stay */
-    bool done, skip;      /* ended; and filled with pad from then on */
+    bool done;            /* ended */
+    bool pads;            /* and filled with pad from then on */
+    bool skip;            /* and nothing is computed for it any more */
     cdz_stop stop;
     uint32_t n_new;     /* when done: tokens up to and including the last one that counts */
     uint32_t n_emitted; /* given to on_tokens */
@@ -125,7 +127,7 @@ void cdz_rows_close(cdz_rows *rows);      /* but for sequences, and memory of de
 
 static inline cdz_status cdz_rows_nomem(cdz_rows *rows)
 {
-    return cdz_err(&rows->error, CDZ_E_NOMEM, "out of memory for the request");
+    return cdz_err_memory(&rows->error, "the request");
 }
 static inline void cdz_rows_log(const cdz_rows *rows, cdz_log_level level, const char *plugin,
                                 const char *text)
@@ -135,6 +137,10 @@ static inline void cdz_rows_log(const cdz_rows *rows, cdz_log_level level, const
 static inline bool cdz_row_runs(const cdz_rows *rows, uint32_t row) /* not skipped */
 {
     return !rows->at[row].skip;
+}
+static inline bool cdz_row_pads(const cdz_rows *rows, uint32_t row)
+{
+    return rows->at[row].pads;
 }
 static inline cdz_ids cdz_row_ids(const cdz_request_row *row)
 {
@@ -148,7 +154,8 @@ cdz_status cdz_rows_judge(cdz_rows *rows, const cdz_call *call, cdz_status retur
 void cdz_rows_complain(const cdz_rows *rows, const cdz_call *call);
 
 bool cdz_rows_room(cdz_rows *rows, uint32_t n); /* in the view. False: out of memory */
-/* View row i has ended and is filled with pad: nothing is computed for it. */
+/* View row i is filled with pad; and nothing is computed for it. */
+bool cdz_view_pads(const cdz_rows *rows, const cdz_view *view, uint32_t i);
 bool cdz_view_skips(const cdz_rows *rows, const cdz_view *view, uint32_t i);
 
 cdz_status cdz_matrix_fit(cdz_rows *rows, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);

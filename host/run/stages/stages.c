@@ -271,8 +271,11 @@ cdz_status cdz_stages_accept(cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uin
 {
     if (!set->accepts) return CDZ_OK;
     const cdz_work was = cdz_profile_mark(rows->berth->profile, CDZ_WORK_RULES);
+    uint32_t phase = CDZ_IN_ALL_PHASES;
+    if (set->some_of_phase) CDZ_TRY(cdz_phases_of_newest(set, rows, ids, row, state, &phase));
     for (uint32_t s = 0; s < set->processors.n; s++)
-        CDZ_TRY(accept(set, rows, &set->processors.at[s], ids, row, state, token));
+        if (!set->processors.at[s].of_phase || set->processors.at[s].phases & phase)
+            CDZ_TRY(accept(set, rows, &set->processors.at[s], ids, row, state, token));
     for (uint32_t s = 0; s < set->criteria.n; s++)
         CDZ_TRY(accept(set, rows, &set->criteria.at[s], ids, row, state, token));
     cdz_profile_mark(rows->berth->profile, was);
@@ -323,6 +326,40 @@ static cdz_status keep_text(cdz_rows *rows, cdz_stop *stop)
     return CDZ_OK;
 }
 
+/* The view's rows that are not done, in room of the verb's. False: out of memory. */
+static bool open_rows(cdz_rows *rows, const cdz_view *view, cdz_view *open, uint32_t *at)
+{
+    open->n = 0;
+    open->ids = cdz_scratch_take(&rows->verb_scratch, view->n * sizeof *open->ids);
+    open->rows = cdz_scratch_take(&rows->verb_scratch, view->n * sizeof *open->rows);
+    open->states = cdz_scratch_take(&rows->verb_scratch, view->n * sizeof *open->states);
+    if (!open->ids || !open->rows || !open->states) return false;
+    for (uint32_t i = 0; i < view->n; i++) {
+        if (rows->at[view->rows[i]].done) continue;
+        open->ids[open->n] = view->ids[i];
+        open->rows[open->n] = view->rows[i];
+        open->states[open->n] = view->states[i];
+        at[open->n++] = i;
+    }
+    return true;
+}
+
+/* A criterion is asked about rows that ended only if it wants to be. */
+static cdz_status ask_of(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage,
+                         const cdz_view *view, cdz_stop *said)
+{
+    cdz_view open;
+    if (view != &rows->view || stage->sees_ended || !set->asks_of_ended)
+        return test(set, rows, stage, view, said);
+    uint32_t *at = cdz_scratch_take(&rows->verb_scratch, view->n * sizeof *at);
+    cdz_stop *stops = cdz_scratch_take(&rows->verb_scratch, view->n * sizeof *stops);
+    if (!at || !stops || !open_rows(rows, view, &open, at)) return cdz_rows_nomem(rows);
+    memset(stops, 0, view->n * sizeof *stops);
+    if (open.n) CDZ_TRY(test(set, rows, stage, &open, stops));
+    for (uint32_t i = 0; i < open.n; i++) said[at[i]] = stops[i];
+    return CDZ_OK;
+}
+
 /* The first reason in list order counts. */
 cdz_status cdz_stages_test(cdz_stageset *set, cdz_rows *rows, const cdz_view *view, cdz_stop *stops)
 {
@@ -333,7 +370,7 @@ cdz_status cdz_stages_test(cdz_stageset *set, cdz_rows *rows, const cdz_view *vi
     for (uint32_t s = 0; s < set->criteria.n; s++) {
         const cdz_stage *stage = &set->criteria.at[s];
         memset(said, 0, view->n * sizeof *said);
-        CDZ_TRY(test(set, rows, stage, view, said));
+        CDZ_TRY(ask_of(set, rows, stage, view, said));
         CDZ_TRY(check_stops(rows, stage, said, view->n));
         for (uint32_t i = 0; i < view->n; i++)
             if (stops[i].reason == CDZ_GO_ON) stops[i] = said[i];
@@ -406,21 +443,26 @@ static void add_stage(cdz_stageset *set, const cdz_instance *instance, bool crit
         criterion ? &set->criteria.at[set->criteria.n++] : &set->processors.at[set->processors.n++];
     *stage = (cdz_stage){.instance = instance, .plugin = instance->plugin.base};
     stage->hears = cdz_accept_of(stage->plugin) != NULL;
+    stage->sees_ended = instance->offers.ended != NULL;
     if (criterion) {
         const cdz_criterion *c = criterion_of(stage);
         stage->caps = c->caps;
         stage->state_size = c->state_size;
         stage->state_version = c->state_version;
         set->has_eos |= (c->caps & CDZ_HAS_EOS) != 0;
+        set->asks_of_ended |= stage->sees_ended;
     } else {
         const cdz_processor *p = processor_of(stage);
         stage->phases = instance->phases ? instance->phases : CDZ_IN_ALL_PHASES;
+        stage->of_phase = instance->of_phase;
         stage->caps = p->caps;
         stage->state_size = p->state_size;
         stage->state_version = p->state_version;
         stage->row_wise = p->caps & CDZ_ROWWISE;
+        set->computes_ended |= stage->sees_ended;
     }
     set->accepts |= stage->hears;
+    set->some_of_phase |= stage->of_phase;
     stage->state_api = stage->state_size ? instance->offers.state : NULL;
     set->owned_states |= stage->state_api != NULL;
     stage->state_at = set->state_bytes;

@@ -20,12 +20,14 @@ typedef struct cdz_stage {
     uint32_t state_size;
     const struct cdz_state_api *state_api; /* "cadenza.state/1", or NULL: plain bytes */
     bool row_wise;                         /* may run on any thread, row by row */
+    bool sees_ended;                       /* rows that are filled with pad too */
     bool begun;
     bool hears; /* has accept */
     bool deaf; /* not told of tokens just now: its states are carried over from another version (renew.c) */
     uint32_t state_version;
     cdz_form form;   /* what a processor does, where it says so (fuse.h) */
     uint32_t phases; /* bit n is set when it runs in phase n */
+    bool of_phase;   /* hears of tokens of its phases alone */
     void *shared;
     uint32_t companion; /* number of its companions, from 1; 0: none */
 } cdz_stage;
@@ -60,8 +62,11 @@ typedef struct cdz_stageset {
     cdz_stage_states *states; /* (rows->n) */
     size_t state_bytes;       /* of a row */
     bool has_eos;
+    bool computes_ended;        /* some stage sees the scores of ended rows */
+    bool asks_of_ended;         /* some criterion is asked about them */
     bool owned_states;          /* some stage's state is more than bytes */
     bool accepts;               /* some stage wants to be told of tokens */
+    bool some_of_phase;         /* some stage hears of a phase's tokens alone */
     const cdz_stage *teller;    /* the processor that tells phases; NULL: there are none */
     cdz_companions *companions; /* NULL: no stage has any */
     cdz_shown shown;

@@ -3,19 +3,22 @@
  * Owns: of each request row the text of its newest known history (rows.h), with the end of each token in it. A history that
  * goes another way, a draft or a row that was taken back, cuts it where they part. Rows of one request row may be asked about
  * on several threads: the lock is held while the text is brought on and copied out.
- * Invariant: text is what the tokens of ids add, one after the other; ends[i] is its length after the i-th. */
+ * Invariant: text is what the tokens of ids add, one after the other; ends[i] is its length after the i-th. From the token
+ * `broken` on it may hold parts of characters as they are: several tokens may spell one. Whoever asks gets U+FFFD for what is
+ * no character, and nothing yet of one that is not whole. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cadenza/ext/text.h"
 #include "run/stages/stages.h"
 
 /* What is kept of a request row. */
 struct cdz_row_text {
-    int32_t *ids;   /* (n) new tokens */
-    uint32_t *ends; /* (n) */
-    uint32_t n, cap;
-    cdz_buf text;
+    int32_t *ids;            /* (n) new tokens */
+    uint32_t *ends;          /* (n) */
+    uint32_t n, cap, broken; /* broken: n, if no token is */
+    cdz_buf text, whole; /* whole: of the text, what was last handed out where it had to be mended */
 };
 
 void cdz_rows_free_texts(cdz_rows *rows)
@@ -24,6 +27,7 @@ void cdz_rows_free_texts(cdz_rows *rows)
         free(rows->row_texts[r].ids);
         free(rows->row_texts[r].ends);
         cdz_buf_free(&rows->row_texts[r].text);
+        cdz_buf_free(&rows->row_texts[r].whole);
     }
     free(rows->row_texts);
     rows->row_texts = NULL;
@@ -46,7 +50,18 @@ static bool room_for(cdz_row_text *t, uint32_t n)
 static void cut(cdz_row_text *t, uint32_t n)
 {
     t->n = n;
+    if (t->broken > n) t->broken = n;
     t->text.len = n ? t->ends[n - 1] : 0;
+}
+
+/* False: the token is a part of a character. */
+static bool add_token(cdz_buf *out, const cdz_rows *rows, int32_t id)
+{
+    const cdz_string added = cdz_run_model_token_text(rows->model, id);
+    const bool part = added.at && strstr(added.at, CDZ_UTF8_REPLACEMENT) &&
+                      cdz_tokenizer_token_bytes(rows->model->tokenizer, id, out);
+    if (!part) cdz_buf_add(out, added.at, added.len);
+    return !part;
 }
 
 /* False: out of memory; then nothing is known of the row any more. */
@@ -58,16 +73,16 @@ static bool bring_to(cdz_row_text *t, const cdz_rows *rows, const int32_t *ids, 
     cut(t, same);
     if (!room_for(t, n)) return false;
     for (uint32_t i = same; i < n; i++) {
-        const cdz_string added = cdz_run_model_token_text(rows->model, ids[i]);
-        cdz_buf_add(&t->text, added.at, added.len);
+        const bool is_whole = add_token(&t->text, rows, ids[i]);
+        if (is_whole && t->broken == t->n) t->broken++;
         t->ids[i] = ids[i];
         t->ends[i] = (uint32_t)t->text.len;
+        t->n = i + 1;
     }
-    t->n = n;
     if (!t->text.failed && t->text.len <= UINT32_MAX) return true;
     cdz_buf_free(&t->text);
     t->text = (cdz_buf){0};
-    t->n = 0;
+    t->n = t->broken = 0;
     return false;
 }
 
@@ -96,14 +111,44 @@ static cdz_status find_row(const cdz_step *step, uint32_t r, uint32_t *row, cdz_
     return CDZ_OK;
 }
 
-/* The text from `from` on to where whoever asked may keep it. */
-static bool hand_out(const cdz_step *step, const cdz_row_text *t, size_t from, cdz_string *out)
+/* Where the last n bytes begin, but not inside a character. */
+static size_t tail_from(const cdz_buf *text, uint32_t n)
 {
-    const size_t n = t->text.len - from;
+    size_t from = text->len > n ? text->len - n : 0;
+    while (from < text->len && ((unsigned char)text->data[from] & 0xC0) == 0x80) from++;
+    return from;
+}
+
+/* Characters of the text from `from` on, in `whole`. */
+static void mend(cdz_row_text *t, size_t from)
+{
+    cdz_buf_clear(&t->whole);
+    for (size_t at = from; at < t->text.len && !t->whole.failed;) {
+        const char *text = t->text.data + at;
+        const size_t left = t->text.len - at, n = cdz_utf8_valid_prefix(text, left);
+        bool cut = false;
+        cdz_buf_add(&t->whole, text, n);
+        at += n;
+        if (n == left) break;
+        at += cdz_utf8_bad(text + n, left - n, &cut);
+        if (!cut) cdz_buf_puts(&t->whole, CDZ_UTF8_REPLACEMENT);
+    }
+}
+
+/* The last bytes of the text to where whoever asked may keep it. */
+static bool hand_out(const cdz_step *step, cdz_row_text *t, uint32_t most, cdz_string *out)
+{
+    const bool parts = t->broken < t->n;
+    size_t from = tail_from(&t->text, most);
+    if (parts) mend(t, from);
+    const cdz_buf *text = parts ? &t->whole : &t->text;
+    if (text->failed) return false;
+    if (parts) from = tail_from(text, most);
+    const size_t n = text->len - from;
     char *copy;
-    *out = (cdz_string){t->text.data ? t->text.data + from : "", (uint32_t)n};
+    *out = (cdz_string){text->data ? text->data + from : "", (uint32_t)n};
     if (!has_rows_of_its_own(step)) {
-        if (t->text.data) t->text.data[t->text.len] = '\0'; /* it may have been longer */
+        if (text->data) text->data[text->len] = '\0'; /* it may have been longer */
         return true;
     }
     copy = cdz_scratch(step, n + 1);
@@ -112,14 +157,6 @@ static bool hand_out(const cdz_step *step, const cdz_row_text *t, size_t from, c
     copy[n] = '\0';
     out->at = copy;
     return true;
-}
-
-/* Where the last n bytes begin, but not inside a character. */
-static size_t tail_from(const cdz_buf *text, uint32_t n)
-{
-    size_t from = text->len > n ? text->len - n : 0;
-    while (from < text->len && ((unsigned char)text->data[from] & 0xC0) == 0x80) from++;
-    return from;
 }
 
 static cdz_status give(const cdz_step *step, uint32_t r, uint32_t most, cdz_string *out)
@@ -132,8 +169,8 @@ static cdz_status give(const cdz_step *step, uint32_t r, uint32_t most, cdz_stri
     cdz_mutex_lock(&rows->text_lock);
     if (!rows->row_texts) rows->row_texts = calloc(rows->n, sizeof *rows->row_texts);
     cdz_row_text *t = rows->row_texts ? &rows->row_texts[row] : NULL;
-    const bool good = t && bring_to(t, rows, ids.at + prompt, ids.len - prompt) &&
-                      hand_out(step, t, tail_from(&t->text, most), out);
+    const bool good =
+        t && bring_to(t, rows, ids.at + prompt, ids.len - prompt) && hand_out(step, t, most, out);
     cdz_mutex_unlock(&rows->text_lock);
     return good ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for a row's text");
 }

@@ -26,6 +26,7 @@ typedef struct event {
     const uint32_t *parents;
     uint32_t n;
     int32_t token;
+    enum { TO_ALL, TO_THOSE_WHO_SEE_ENDED, TO_THE_OTHERS } to; /* rows that are filled with pad */
     cdz_status (*tell)(cdz_call *call, struct cdz_watcher *watcher, const cdz_step *step,
                        const struct event *e);
 } event;
@@ -74,11 +75,19 @@ static void tell_one(cdz_rows *rows, struct cdz_watcher *watcher, const subjects
     judge(rows, watcher, &call, status, &said);
 }
 
+static bool is_for(const struct cdz_watcher *watcher, const event *e)
+{
+    const bool sees = watcher->instance->offers.ended;
+    return e->to == TO_ALL || sees == (e->to == TO_THOSE_WHO_SEE_ENDED);
+}
+
 static void tell(cdz_rows *rows, const subjects *about, const event *e)
 {
-    for (uint32_t i = 0; i < rows->watch.n; i++)
-        if (rows->watch.all[i].begun && !rows->watch.all[i].failed)
-            tell_one(rows, &rows->watch.all[i], about, e);
+    for (uint32_t i = 0; i < rows->watch.n; i++) {
+        struct cdz_watcher *watcher = &rows->watch.all[i];
+        if (watcher->begun && !watcher->failed && is_for(watcher, e))
+            tell_one(rows, watcher, about, e);
+    }
 }
 
 static cdz_status tell_begin(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
@@ -173,6 +182,16 @@ static bool sees_scores(const cdz_rows *rows)
     return false;
 }
 
+bool cdz_watch_sees_ended(const cdz_rows *rows)
+{
+    for (uint32_t i = 0; i < rows->watch.n; i++) {
+        const struct cdz_watcher *watcher = &rows->watch.all[i];
+        if (watcher->instance->offers.ended && watcher->observer->scores && !watcher->failed)
+            return true;
+    }
+    return false;
+}
+
 bool cdz_watch_sees_stages(const cdz_rows *rows)
 {
     for (uint32_t i = 0; i < rows->watch.n; i++)
@@ -199,7 +218,13 @@ cdz_status cdz_watch_stage_before(cdz_rows *rows, const cdz_scores *scores)
     return copy_rows(rows, scores, &rows->watch.stage_seen);
 }
 
-/* Shows the view's rows that run; before: NULL where they are as they were. */
+static bool hides(const cdz_rows *rows, const cdz_view *view, const event *e, uint32_t i)
+{
+    const bool ended = e->to == TO_THOSE_WHO_SEE_ENDED;
+    return ended ? cdz_view_skips(rows, view, i) : cdz_view_pads(rows, view, i);
+}
+
+/* Shows the view's rows; before: NULL where they are as they were. */
 static cdz_status show(cdz_rows *rows, const cdz_view *view, const cdz_scores *scores,
                        const cdz_matrix *before, event e)
 {
@@ -212,8 +237,7 @@ static cdz_status show(cdz_rows *rows, const cdz_view *view, const cdz_scores *s
     if (!ids || !index || !was || !is) return cdz_rows_nomem(rows);
     subjects about = {0, ids, index};
     for (uint32_t i = 0; i < view->n; i++) {
-        if (cdz_view_skips(rows, view, i) || (e.by && !cdz_stage_runs(e.set, rows, e.by, i)))
-            continue;
+        if (hides(rows, view, &e, i) || (e.by && !cdz_stage_runs(e.set, rows, e.by, i))) continue;
         ids[about.n] = view->ids[i];
         index[about.n] = view->rows[i];
         is[about.n] = cdz_row(scores, i);
@@ -236,9 +260,12 @@ cdz_status cdz_watch_stage(const cdz_stageset *set, const cdz_stage *by, cdz_row
 cdz_status cdz_watch_scores(cdz_rows *rows, const cdz_view *view, const cdz_scores *scores,
                             bool changed)
 {
-    const event e = {.tell = tell_scores};
+    const cdz_matrix *before = changed ? &rows->watch.logits_seen : NULL;
+    event e = {.tell = tell_scores, .to = TO_THE_OTHERS};
     if (!sees_scores(rows)) return CDZ_OK;
-    return show(rows, view, scores, changed ? &rows->watch.logits_seen : NULL, e);
+    CDZ_TRY(show(rows, view, scores, before, e));
+    e.to = TO_THOSE_WHO_SEE_ENDED;
+    return cdz_watch_sees_ended(rows) ? show(rows, view, scores, before, e) : CDZ_OK;
 }
 
 /* --- rows -------------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,8 @@ cdz_status cdz_watch_stage(const cdz_stageset *set, const cdz_stage *by, cdz_row
 /* changed: processors have run, and `before` kept what was. */
 cdz_status cdz_watch_scores(cdz_rows *rows, const cdz_view *view, const cdz_scores *scores,
                             bool changed);
+/* Does anyone look at scores of rows that are filled with pad? */
+bool cdz_watch_sees_ended(const cdz_rows *rows);
 /* Does anyone look at every processor? Then they run one after the other. */
 bool cdz_watch_sees_stages(const cdz_rows *rows);
 

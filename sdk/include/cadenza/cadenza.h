@@ -54,7 +54,7 @@ typedef struct cdz_options {
     /* Memory for KV caches; 0: a quarter of the machine's or control group's, at most half of what is free; or most of what a
      * device has free. */
     uint64_t kv_bytes;
-    uint32_t max_queue; /* submitted requests that may wait; 0: no limit. Further ones: CDZ_E_LIMIT */
+    uint32_t max_queue; /* requests that may wait for a place; 0: no limit. Further ones: CDZ_E_LIMIT */
     uint32_t max_running;       /* requests decoded together; 0: 256 */
     const char *const *plugins; /* extra plugin files and package folders; naming them is your consent */
     uint32_t n_plugins;
@@ -152,11 +152,39 @@ typedef struct cdz_model_options {
      * "bf16": as auto, and for weights in bf16 activations are rounded to bf16, which is faster for prompts if the
      * processor multiplies in bf16. docs/quantisation.md */
     const char *activations;
+    /* Files of control vectors in llama.cpp's form, whose directions are added to what layers leave, in all that the model
+     * computes; several add up. Of the scaled ones each is "FILE:SCALE". Where these and the next are NULL: what a pipeline that
+     * was loaded before the first model asks for, for that model. docs/steering.md */
+    const char *const *control_vectors, *const *control_vectors_scaled;
+    uint32_t n_control_vectors, n_control_vectors_scaled;
+    /* "FIRST:LAST": these layers alone, both included, counted from 0; layer 0 has no direction. NULL: all. */
+    const char *control_vector_layer_range;
 } cdz_model_options;
 
 /* Opens a Hugging Face model folder or a GGUF file. Weights are mapped from the file, not copied. The folder must not change while open. */
 cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder, const cdz_model_options *options,
                           cdz_model **out, cdz_error *err) CDZ_MUST_CHECK;
+
+/* What a control vector is made of: texts that lean towards something, and texts that lean away from it. */
+typedef struct cdz_control_texts {
+    uint32_t size;
+    const char *const *positive,
+        *const *negative; /* prompts; the state after the last token of each counts */
+    uint32_t n_positive, n_negative;
+    /* "mean" or NULL: the mean of the positive states less that of the negative ones. "pca": the first principal component
+     * of the differences between the i-th ones, as many of either, times their mean along it. */
+    const char *method;
+    bool force; /* a file that is there already is replaced */
+    /* After each text; false gives up: CDZ_E_CANCELLED. NULL: nobody is told. [the calling thread] */
+    bool (*tell)(void *user, uint32_t done, uint32_t total);
+    void *user;
+} cdz_control_texts;
+
+/* Writes a control vector for each layer but the first, which the form cannot name, and the last, whose states are known
+ * after the final norm alone. Waits; a model with an encoder, or that is a function, is CDZ_E_UNSUPPORTED. */
+cdz_status cdz_model_make_control_vector(cdz_model *model, const cdz_control_texts *texts,
+                                         const char *path, cdz_error *err) CDZ_MUST_CHECK;
+
 void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; NULL is fine */
 
 /* A sequence that a function of yours is to read. This struct does not grow. */
@@ -335,8 +363,9 @@ typedef struct cdz_request {
     const char *prompt; /* text */
     const int32_t *ids; /* n_ids token ids */
     uint32_t n_ids;
-    /* A request document: prompt, prompt_ids, attention_mask, kwargs, sections, seed, assistant, record. A parameter of one plugin of
-     * the pipeline is "kwargs": {"section.name": value}, or "sections": {"section": {"name": value}}. docs/requests.md */
+    /* A request document: prompt, prompt_ids, attention_mask, kwargs, sections, seed, assistant, record; also pipeline, an
+     * object of its sections that names ids alone, which counts where `pipeline` is NULL. A parameter of one plugin of the
+     * pipeline is "kwargs": {"section.name": value}, or "sections": {"section": {"name": value}}. docs/requests.md */
     const char *json;
     cdz_model *assistant; /* draft model, for strategies that use one; NULL: none */
     double timeout_s; /* 0: none. After it the request ends with CDZ_E_DEADLINE and the tokens it has */
@@ -410,6 +439,13 @@ cdz_status cdz_wait(cdz_runtime *runtime, uint64_t id, cdz_result **out,
 /* The request ends at its next suspension with finish reason "cancelled". Unknown or ended ids: CDZ_E_NOT_FOUND. */
 cdz_status cdz_cancel(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 
+/* The request takes part in no pass from the engine's next step on, until it is resumed, cancelled or out of time: for a reader of
+ * its events who cannot keep up. A step that is under way is told of. It keeps its KV memory as far as nobody else needs that.
+ * Its place of max_running is others', at most max_running more are open so, and once it is resumed it has the next that becomes
+ * free. Its tokens are the same. [any thread, on_event too] Unknown or ended ids: CDZ_E_NOT_FOUND. */
+cdz_status cdz_pause(cdz_runtime *runtime, uint64_t id, cdz_error *err);
+cdz_status cdz_resume(cdz_runtime *runtime, uint64_t id, cdz_error *err);
+
 /* Frees the result of a finished request that nobody waited for. */
 cdz_status cdz_evict(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 
@@ -457,6 +493,11 @@ typedef struct cdz_stats {
     uint64_t n_drafted, n_accepted; /* so far: tokens that drafters proposed, and that were right */
     /* So far: passes of at most 1, 2, 4, ... positions, and of more than those before; the last of all larger ones. */
     uint64_t n_passes_to[CDZ_STATS_PASSES];
+    /* Of those that are pending: requests that found no place beside those that run, or no KV memory, their rows, and
+     * the tokens of their prompts. The others begin with the engine's next step. */
+    uint32_t n_waiting, n_waiting_rows;
+    uint64_t n_waiting_tokens;
+    uint32_t n_paused; /* of those that run */
 } cdz_stats;
 enum { CDZ_KV_BLOCK_POSITIONS = 32 };
 /* Counters as of the engine's last step. You set out->size; memory past that size is not written. */

@@ -274,6 +274,9 @@ public:
     ~run() { abandon(); }
     std::uint64_t id() const noexcept { return id_; }
     void cancel() noexcept { (void)cdz_cancel(rt_.get(), id_, nullptr); }
+    /* In no pass until it is resumed; nothing, once it has ended. */
+    void pause() noexcept { (void)cdz_pause(rt_.get(), id_, nullptr); }
+    void resume() noexcept { (void)cdz_resume(rt_.get(), id_, nullptr); }
     /* The result, once. Throws what the listener threw, else the request's failure. */
     result wait()
     {

@@ -320,6 +320,18 @@ typedef struct cdz_decoder_api {
      * request's stream, branch after branch; else the likeliest token. A pass a token for all that go on. Suspends. */
     cdz_status (*rollouts)(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n,
                            uint32_t most, bool draws, cdz_rollout *out);
+
+    /* -- what the first layer reads: soft prompts, latent loops ------------------------------------------------------------- */
+    /* The vectors that a model (NULL: the target) has for n ids, as seq_embeds takes them: width floats each. */
+    cdz_status (*embed)(cdz_decoder *dec, const char *model, const int32_t *ids, uint32_t n,
+                        float *out);
+    /* At positions [from, from + n) the model of this sequence, which may be a row, reads these vectors from now on, width
+     * floats each, as many as its facts say, as transformers' inputs_embeds. Positions count from 0 among those that it sees (seq_length), and have ids:
+     * these stay what processors, stopping rules, drafters and companions see. embeds NULL: the ids are read again. Positions
+     * from the first change on are computed again by the next pass. Copies have the vectors, too; whatever takes back a
+     * position forgets its vector. Not within a prompt that is given as embeddings, nor of a model that is a function. */
+    cdz_status (*seq_embeds)(cdz_decoder *dec, cdz_seq *seq, uint32_t from, const float *embeds,
+                             uint32_t n, uint32_t width);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -487,7 +499,27 @@ CDZ_VERB_(cdz_status, rollouts,
           (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n, uint32_t most,
            bool draws, cdz_rollout *out),
           (dec, seqs, rows, n, most, draws, out))
+CDZ_VERB_(cdz_status, embed,
+          (cdz_decoder * dec, const char *model, const int32_t *ids, uint32_t n, float *out),
+          (dec, model, ids, n, out))
+CDZ_VERB_(cdz_status, seq_embeds,
+          (cdz_decoder * dec, cdz_seq *seq, uint32_t from, const float *embeds, uint32_t n,
+           uint32_t width),
+          (dec, seq, from, embeds, n, width))
 #undef CDZ_VERB_
+
+/* Appends n positions that are read as these vectors, to a sequence that is no row (a row: insert, then seq_embeds). Their id,
+ * which ids of the sequence have there, is what processors see. */
+static inline cdz_status cdz_seq_append_embeds(cdz_decoder *dec, cdz_seq *seq, int32_t id,
+                                               const float *embeds, uint32_t n, uint32_t width)
+{
+    const uint32_t from = dec->api->seq_length(dec, seq);
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_status status = dec->api->seq_append(dec, seq, &id, 1);
+        if (status != CDZ_OK) return status;
+    }
+    return dec->api->seq_embeds(dec, seq, from, embeds, n, width);
+}
 
 static inline void cdz_seq_free(cdz_decoder *dec, cdz_seq *seq)
 {

@@ -37,6 +37,16 @@ local function stops_at(ctx, ids, s)
   end
 end
 
+-- The same in the row's new text, where a character that several tokens spell is whole; the newest may have completed one.
+local function text_stops(ctx, ids, s)
+  local newest = #(ctx:token_text(ids[#ids]) or "")
+  if not ctx.state.by_text or newest == 0 or not s:find("[\x80-\xFF]") then return end
+  local text = ctx:text_tail(#s + newest)
+  for e = math.max(#s, #text - newest), #text do
+    if text:sub(e - #s + 1, e) == s then return true end
+  end
+end
+
 return cadenza.criterion {
   id = "stop_strings", version = "1.0.0",
   params = { stop_strings = { type = "strings", generation = true, help = "texts that end a row" } },
@@ -45,22 +55,24 @@ return cadenza.criterion {
   end,
   idle = function(p) return not p.stop_strings end,
   begin = function(ctx)
-    local window, possible = 0, false
+    local window, possible, parts = 0, false, false
     for _, s in ipairs(ctx.params.stop_strings) do
       local _, tails = s:gsub("[\x80-\xBF]", "")
       window = math.max(window, #s - tails)
       for id = 0, ctx.n_vocab - 1 do
-        local text = not possible and ctx:token_text(id)
+        local text = not (possible and (parts or tails == 0)) and ctx:token_text(id)
         possible = possible or (text and can_end(s, text))
+        parts = parts or (text and tails > 0 and text:find("\u{FFFD}", 1, true))
       end
     end
-    if not possible then error("no token of this model can end any of them") end
-    return { window = window }
+    local by_text = parts and not ctx:config("quirks") and true or false
+    if not possible and not by_text then error("no token of this model can end any of them") end
+    return { window = window, by_text = by_text }
   end,
   test = function(p, ids, ctx)
     if #ids == 0 then return end
     for _, s in ipairs(p.stop_strings) do
-      if stops_at(ctx, ids, s) then return "string", s end
+      if stops_at(ctx, ids, s) or text_stops(ctx, ids, s) then return "string", s end
     end
   end,
 }

@@ -31,19 +31,13 @@ static cdz_status accept(const cdz_step *step, uint32_t r, int32_t token)
 /* A state that the plugin copies itself. The function FLUSHES_IN leaves the thread in another floating-point mode. */
 #ifdef OWNS
 #include <string.h>
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 
+#include "../../../host/base/float_mode.h"
 #include "cadenza/ext/state.h"
 
 static void flush_in(const char *function)
 {
-#if defined(__SSE__)
-    if (strcmp(function, FLUSHES_IN) == 0) _mm_setcsr(_mm_getcsr() | 0x8040u);
-#else
-    (void)function;
-#endif
+    if (strcmp(function, FLUSHES_IN) == 0) cdz_float_mode_set(cdz_float_mode() | CDZ_FLOAT_FLUSH);
 }
 
 static cdz_status copy(const cdz_step *step, const void *from, void *to)

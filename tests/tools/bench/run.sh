@@ -8,4 +8,24 @@ python3 "$here/test_harness.py" 2>&1
 status=$?
 grep -qx scaling <<<"$("$here/../../../bench/run.sh" "$here" list)" || { echo "FAILED: ./dev bench list"; status=1; }
 "$here/../../../bench/run.sh" "$here" nothing >/dev/null 2>&1 && { echo "FAILED: an unknown benchmark runs"; status=1; }
+
+# A page of a build that has no benchmarks but one, which counts how often it ran: what is there is not measured twice, what
+# fails is named.
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+mkdir -p "$build/bench" "$build/bin"
+printf '#!/bin/sh\necho 9 GB/s, "$(echo x >>"%s/ran" && wc -l <"%s/ran")"\n' "$build" "$build" >"$build/bench/bench_kernels"
+printf '#!/bin/sh\necho cadenza of this build\n' >"$build/bin/cadenza"
+chmod +x "$build/bench/bench_kernels" "$build/bin/cadenza"
+page() { PYTHON=python3 "$here/../../../bench/run.sh" "$build" report "$@" 2>/dev/null && cat "$build/results/report.md"; }
+holds() { # sentence pattern text
+    grep -q -e "$2" <<<"$3" || { echo "FAILED: a report: $1"; printf '%s\n' "$3"; status=1; }
+}
+first=$(page kernels lua)
+holds "names the program" '^cadenza of this build$' "$first"
+holds "has what was printed" '^9 GB/s, 1$' "$first"
+holds "names what failed" 'Not measured' "$(grep -A 2 '^## lua$' <<<"$first")"
+holds "goes on where it was stopped" '^9 GB/s, 1$' "$(page kernels lua)"
+holds "begins anew when told to" '^9 GB/s, 2$' "$(page --again kernels)"
+page before >/dev/null && { echo "FAILED: a report has a part that needs a revision"; status=1; }
 exit $status

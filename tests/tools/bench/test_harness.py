@@ -1,12 +1,15 @@
 """Spreads, ratios, tables and plots of bench/harness, and its talk with a program's process, on made-up figures."""
 import argparse
+import itertools
 import json
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 import xml.dom.minidom
 
+import before
 import compare
 import peers
 import scaling
@@ -17,15 +20,32 @@ import targets
 class Slow:
     """A program that takes what it is told to."""
 
-    def __init__(self, seconds, fail_at=None):
+    def __init__(self, seconds, fail_at=None, limits=(30,)):
         self.seconds, self.fail_at, self.asked, self.missing = list(seconds), fail_at, 0, None
+        self.limits = itertools.cycle(limits)
 
     def order(self, **_):
         self.asked += 1
         if self.asked == self.fail_at:
             self.missing = "it broke"
             return None
-        return {"seconds": self.seconds[(self.asked - 1) % len(self.seconds)], "fraction": 0.5}
+        return {"seconds": self.seconds[(self.asked - 1) % len(self.seconds)], "fraction": 0.5, "limit": next(self.limits)}
+
+
+class Before(unittest.TestCase):
+    """Which rows are slower than before."""
+
+    def test_beyond_the_margin_alone(self):
+        rows = compare.rows_of({"cadenza": [1.0, 1.0], "before": [0.97, 0.97]}, [], 8, "new tokens/s", {"weights": "bf16", "sequences": 8})
+        self.assertEqual(before.slower(rows, 2), ["slower than before: weights bf16, sequences 8: 0.970x"])
+        self.assertEqual(before.slower(rows, 3.5), [])
+
+    def test_faster_is_no_fault(self):
+        rows = compare.rows_of({"cadenza": [1.0], "before": [1.5]}, [], 1, "prompt tokens/s", {"weights": "bf16", "prompt": 512})
+        self.assertEqual(before.slower(rows, 2), [])
+
+    def test_a_program_in_place_of_a_revision(self):
+        self.assertEqual(before.program_of(types.SimpleNamespace(revision=sys.executable, build="none")), sys.executable)
 
 
 class Targets(unittest.TestCase):
@@ -73,6 +93,18 @@ class Figures(unittest.TestCase):
         own = Slow([9, 1, 2, 3])
         seconds, fractions = compare.turns(self.a, {"cadenza": own}, {"do": "decode"}, [], {})
         self.assertEqual((seconds, own.asked, len(fractions)), ({"cadenza": [1, 2, 3]}, 4, 3))
+
+    def test_no_share_of_a_limit_that_moves(self):
+        for limits, told in (([9, 30, 31, 33], 3), ([30, 30, 31, 34], 0)):
+            _, fractions = compare.turns(self.a, {"cadenza": Slow([1], limits=limits)}, {"do": "decode"}, [], {})
+            self.assertEqual(len(fractions), told)
+
+    def test_a_prompt_fits_the_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIsNone(compare.longest_prompt(folder))
+            for config, most in (({"max_position_embeddings": 512}, 511), ({}, None)):
+                (pathlib.Path(folder) / "config.json").write_text(json.dumps(config))
+                self.assertEqual(compare.longest_prompt(folder), most)
 
     def test_counts_are_whole_numbers(self):
         self.assertEqual(compare.counts("0,1,12"), [0, 1, 12])

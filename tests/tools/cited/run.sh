@@ -41,6 +41,13 @@ A draft is kept by `keeps_none` in `host/run/loop/draft.c`.
 `no_such` and `keep` in `host/run/loop/draft.c`; `life[]` in `loop/loop.c`
 | 5 | `serves_none` | `host/run/loop/loop.c` | A loop's life. |
 | a table | a line of `lives[]` in `host/run/loop/loop.c` |
+Every verb opens with `cdz_verb_leave` (`run/loop/verbs.h`): on the fibre
+That is `cdz_no_such_function`, and `cdz_no_such(a, b)` as well.
+Blocks (`no_such_file.c`) are counted.
 END
-printf '%s\n' '`keep` in `host/run/loop/draft.c`' '| `serve` | `host/run/loop/loop.c` |' >"$page"
+cat >"$page" <<'END'
+`keep` in `host/run/loop/draft.c`
+| `serve` | `host/run/loop/loop.c` |
+`cdz_verb_enter` (`run/loop/verbs.h`), `cdz_seq_resumes`, `cdz_seq_*`, `kv.c`, `my_processor.c`
+END
 tools/lint/cited.sh "$page" || fail "no fault, and seen as one"

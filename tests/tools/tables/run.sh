@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The generated tables are what their tools make of tools/data, byte for byte: run.sh. What cannot be made here, since a tool's
-# language is missing or knows another Unicode, is skipped by name.
+# The generated tables are what their tools make of tools/data, byte for byte; templates' tests are the same in C and in
+# Lua; the tools say what they do: run.sh. What cannot be made here, since a tool's language is missing or knows another
+# Unicode, is skipped by name.
 set -uo pipefail
 cd "$(dirname "$0")/../../.." || exit 1
 work=$(mktemp -d)
@@ -48,5 +49,20 @@ fi
 for name in unicode_classes.json unicode_scripts.json; do
     skip "$name" "recorded from the reference, which is not at hand"
 done
+
+# A template is copied whole, so the C one and the Lua one of a kind each have the test of what both promise.
+for kind in sdk/template/*-lua; do same "${kind%-lua}-c/test.sh" "$kind/test.sh"; done
+
+# Asked what it does, a tool says so and makes nothing.
+if ! command -v python3 >/dev/null; then skip help "there is no python3"; else
+    mkdir "$work/empty"
+    for tool in tools/make_*.py tools/house.py tools/lint/prefixes.py tools/docs/python-pages.py; do
+        said=$(cd "$work/empty" && python3 "$OLDPWD/$tool" --help)
+        if [[ $said == usage:* ]] && [ -z "$(ls -A "$work/empty")" ]; then passed=$((passed + 1)); else
+            echo "FAILED: $tool --help: ${said:0:200}"
+            failed=$((failed + 1))
+        fi
+    done
+fi
 echo "COUNTED $passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -190,6 +190,89 @@ static void cancel_ends_a_request(void **state)
     cdz_pipeline_free(pipeline);
 }
 
+static cdz_stats stats_of(const fixture *f)
+{
+    cdz_stats stats = {.size = sizeof stats};
+    cdz_get_stats(f->rt, &stats);
+    return stats;
+}
+
+typedef struct slow_reader {
+    fixture *f;
+    uint32_t seen;
+} slow_reader;
+
+/* [engine] With its third token the request has enough. */
+static void pause_at_third(void *user, const cdz_event *event)
+{
+    slow_reader *reader = user;
+    if (event->kind == CDZ_EVENT_TOKENS && ++reader->seen == 3)
+        assert_int_equal(cdz_pause(reader->f->rt, event->request_id, NULL), CDZ_OK);
+}
+
+static void await_paused(const fixture *f, uint32_t n)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    while (stats_of(f).n_paused != n) nanosleep(&moment, NULL);
+}
+
+static void a_paused_request_waits_alone(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_result *alone, *other, *mine;
+    uint64_t id;
+    slow_reader reader = {f, 0};
+    const cdz_request plain = {
+        .size = sizeof plain, .model = f->model, .pipeline = f->greedy, .prompt = "music is"};
+    cdz_request request = plain;
+    request.on_event = pause_at_third;
+    request.user = &reader;
+    must(cdz_generate(f->rt, &plain, &alone, &err), &err);
+    must(cdz_submit(f->rt, &request, &id, &err), &err);
+    await_paused(f, 1);
+    const uint64_t passes = stats_of(f).n_passes;
+    must(cdz_generate(f->rt, &plain, &other, &err), &err);
+    assert_string_equal(cdz_result_text(other, 0), cdz_result_text(alone, 0));
+    assert_true(stats_of(f).n_passes > passes);
+    assert_int_equal(cdz_get_request_state(f->rt, id), CDZ_REQUEST_RUNNING);
+    assert_int_equal(reader.seen, 3);
+    must(cdz_pause(f->rt, id, &err), &err); /* again: nothing */
+    must(cdz_resume(f->rt, id, &err), &err);
+    must(cdz_wait(f->rt, id, &mine, &err), &err);
+    assert_string_equal(cdz_result_text(mine, 0), cdz_result_text(alone, 0));
+    assert_int_equal(stats_of(f).n_paused, 0);
+    assert_int_equal(cdz_resume(f->rt, id, &err), CDZ_E_NOT_FOUND);
+    assert_non_null(strstr(err.text, "no running request"));
+    cdz_result_free(alone);
+    cdz_result_free(other);
+    cdz_result_free(mine);
+}
+
+static void a_paused_request_can_be_ended(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    uint64_t cancelled, late;
+    cdz_pipeline *pipeline = endless(f);
+    cdz_request request = {
+        .size = sizeof request, .model = f->model, .pipeline = pipeline, .prompt = "music is"};
+    must(cdz_submit(f->rt, &request, &cancelled, &err), &err);
+    must(cdz_pause(f->rt, cancelled, &err), &err);
+    request.timeout_s = 0.5; /* more than a busy machine takes from here to the next call */
+    must(cdz_submit(f->rt, &request, &late, &err), &err);
+    must(cdz_pause(f->rt, late, &err), &err);
+    assert_int_equal(cdz_wait(f->rt, late, &result, &err), CDZ_E_DEADLINE);
+    cdz_result_free(result);
+    await_paused(f, 1);
+    must(cdz_cancel(f->rt, cancelled, &err), &err);
+    assert_int_equal(cdz_wait(f->rt, cancelled, &result, &err), CDZ_E_CANCELLED);
+    cdz_result_free(result);
+    assert_int_equal(stats_of(f).kv_blocks_used, 0);
+    cdz_pipeline_free(pipeline);
+}
+
 static void a_deadline_leaves_what_there_is(void **state)
 {
     fixture *f = *state;
@@ -242,6 +325,7 @@ static void closing_ends_what_runs(void **state)
                                .prompt = "music is",
                                .poll = i % 2 == 0};
         must(cdz_submit(own->rt, &request, &id, &err), &err);
+        if (i % 4 == 1) must(cdz_pause(own->rt, id, &err), &err);
     }
     cdz_pipeline_free(pipeline);
     close_all(&slot);
@@ -336,7 +420,28 @@ static const struct {
     {"another program's parameter", "{\"prompt\": \"a\", \"max_tokens\": 1}",
      "generation parameters go into \"kwargs\": {\"max_new_tokens\": ...}", CDZ_E_USAGE},
     {"a pipeline that is no path", "{\"prompt\": \"a\", \"pipeline\": 7}",
-     "\"pipeline\" must be the path of an ini file", CDZ_E_USAGE},
+     "\"pipeline\" must be the path of an ini file or an object of its sections", CDZ_E_USAGE},
+    {"a pipeline of the request's that names a script",
+     "{\"prompt\": \"a\", \"pipeline\": {\"pipeline\": {\"strategy\": \"lua:x.lua\"}}}",
+     "pipeline.pipeline.strategy must be an id, or a list of them, and no file", CDZ_E_USAGE},
+    {"a path in a list of it",
+     "{\"prompt\": \"a\", \"pipeline\": {\"pipeline\": {\"processors\": [\"dry\", \"../dry\"]}}}",
+     "pipeline.pipeline.processors must be an id", CDZ_E_USAGE},
+    {"a line within an id of it",
+     "{\"prompt\": \"a\", \"pipeline\": {\"x\": {\"id\": \"dry\\n[models]\"}}}",
+     "pipeline.x.id must be an id", CDZ_E_USAGE},
+    {"a section of it that is a path", "{\"prompt\": \"a\", \"pipeline\": {\"lua:x\": {}}}",
+     "the section \"lua:x\" must be called as a plugin's id", CDZ_E_USAGE},
+    {"a file that it uses",
+     "{\"prompt\": \"a\", \"pipeline\": {\"pipeline\": {\"use\": \"models\"}}}",
+     "use = models: there is no such profile", CDZ_E_NOT_FOUND},
+    {"models in it", "{\"prompt\": \"a\", \"pipeline\": {\"models\": {\"a\": \"b\"}}}",
+     "a request has no section \"models\"", CDZ_E_USAGE},
+    {"a misspelt field of it",
+     "{\"prompt\": \"a\", \"pipeline\": {\"pipeline\": {\"procesors\": \"dry\"}}}",
+     "has no field \"procesors\": did you mean \"processors\"?", CDZ_E_USAGE},
+    {"a wrong value in it", "{\"prompt\": \"a\", \"pipeline\": {\"generation\": {\"regex\": 7}}}",
+     "regex", CDZ_E_USAGE},
     {"an unknown parameter", "{\"prompt\": \"a\", \"kwargs\": {\"temprature\": 1.0}}",
      "temperature", CDZ_E_USAGE},
     {"sections that are a list", "{\"prompt\": \"a\", \"sections\": [1]}",
@@ -381,6 +486,49 @@ static void wrong_requests_are_refused_in_words(void **state)
         if (status != wrong_requests[i].status || !strstr(err.text, wrong_requests[i].says))
             fail_msg("%s: status %d, \"%s\"", wrong_requests[i].name, (int)status, err.text);
     }
+}
+
+/* A pipeline that a document holds is the same as a file that says so; kwargs stand above it. */
+static void a_request_may_hold_its_pipeline(void **state)
+{
+    static const char ini[] = "[pipeline]\nstrategy = greedy\nprocessors = calm\n"
+                              "[calm]\nid = logit_bias\ntexts = [\" large\"]\nbiases = [-30]\n"
+                              "[generation]\nmax_new_tokens = 20\n";
+    static const char json[] =
+        "{\"prompt\": \"river (noun): a\", \"pipeline\": {\"pipeline\": {\"strategy\": \"greedy\","
+        " \"processors\": [\"calm\"]}, \"calm\": {\"id\": \"logit_bias\", "
+        "\"texts\": [\" large\"], \"biases\": [-30]}, \"generation\": {\"max_new_tokens\": %s}}%s}";
+    static const char *const ends[][2] = {
+        {"20", ""}, {"4", ", \"kwargs\": {\"max_new_tokens\": 20}"}, {"20", ", \"kwargs\": {}"}};
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_pipeline *pipeline;
+    cdz_result *plain, *want;
+    must(cdz_pipeline_parse(f->rt, ini, sizeof ini - 1, "calm.ini", &pipeline, &err), &err);
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .prompt = "river (noun): a",
+                           .pipeline = pipeline};
+    must(cdz_generate(f->rt, &request, &want, &err), &err);
+    request = (cdz_request){
+        .size = sizeof request,
+        .model = f->model,
+        .json = "{\"prompt\": \"river (noun): a\", \"kwargs\": {\"max_new_tokens\": 20, "
+                "\"do_sample\": false}}"};
+    must(cdz_generate(f->rt, &request, &plain, &err), &err);
+    assert_string_not_equal(cdz_result_text(plain, 0), cdz_result_text(want, 0));
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char text[512];
+        cdz_result *result;
+        snprintf(text, sizeof text, json, ends[i][0], ends[i][1]);
+        request.json = text;
+        must(cdz_generate(f->rt, &request, &result, &err), &err);
+        assert_string_equal(cdz_result_text(result, 0), cdz_result_text(want, 0));
+        cdz_result_free(result);
+    }
+    cdz_result_free(plain);
+    cdz_result_free(want);
+    cdz_pipeline_free(pipeline);
 }
 
 static void a_prompt_longer_than_the_context_is_refused(void **state)
@@ -507,12 +655,15 @@ int main(void)
         cmocka_unit_test(callbacks_give_the_whole_text),
         cmocka_unit_test(poll_gives_the_same_events),
         cmocka_unit_test(cancel_ends_a_request),
+        cmocka_unit_test(a_paused_request_waits_alone),
+        cmocka_unit_test(a_paused_request_can_be_ended),
         cmocka_unit_test(a_deadline_leaves_what_there_is),
         cmocka_unit_test(an_unwanted_result_is_evicted),
         cmocka_unit_test(closing_ends_what_runs),
         cmocka_unit_test(two_models_share_a_runtime),
         cmocka_unit_test(batched_samples_equal_single_ones),
         cmocka_unit_test(wrong_requests_are_refused_in_words),
+        cmocka_unit_test(a_request_may_hold_its_pipeline),
         cmocka_unit_test(a_prompt_longer_than_the_context_is_refused),
         cmocka_unit_test(text_that_is_not_utf8_is_refused),
         cmocka_unit_test(a_conversation_becomes_ids),

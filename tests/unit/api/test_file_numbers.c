@@ -3,7 +3,8 @@
  * it in a sentence. The sanitizers watch: memory, and arithmetic. What a template does with numbers is
  * test_template_numbers.c's, what a request does test_requests_random.c's.
  *
- * CADENZA_NUMBERS_SHOWN=1: every case with its sentence; CADENZA_NUMBERS=TEXT: only cases whose name has the text. */
+ * CADENZA_NUMBERS_SHOWN=1: every case with its sentence; CADENZA_NUMBERS=TEXT: only cases whose name has the text;
+ * CADENZA_NUMBERS_EVERY=N: one case in N. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,6 +47,7 @@ typedef struct fixture {
     cdz_runtime *rt;
     cdz_model *model; /* a small one */
     const char *only;
+    size_t every, n_asked;
     bool shown;
     size_t n_cases, n_taken;
 } fixture;
@@ -261,8 +263,9 @@ static cdz_status run_ini(fixture *f, const char *path, cdz_error *err)
 
 /* --- one case ------------------------------------------------------------------------------------------------------------ */
 
-static bool wanted(const fixture *f, const char *name)
+static bool wanted(fixture *f, const char *name)
 {
+    if (f->n_asked++ % f->every) return false;
     return !f->only || strstr(name, f->only);
 }
 
@@ -826,7 +829,10 @@ static int open_all(void **state)
     const cdz_options options = {
         .size = sizeof options, .n_threads = 1, .kv_bytes = 16u << 20, .log = no_lines};
     assert_non_null(f);
+    const char *every = getenv("CADENZA_NUMBERS_EVERY");
     f->only = getenv("CADENZA_NUMBERS");
+    f->every = every ? strtoul(every, NULL, 10) : 1;
+    if (f->every == 0) f->every = 1;
     f->shown = getenv("CADENZA_NUMBERS_SHOWN") != NULL;
     snprintf(f->folder, sizeof f->folder, "/tmp/cadenza-numbers-XXXXXX");
     assert_non_null(mkdtemp(f->folder));

@@ -94,6 +94,7 @@ static void drops(cadenza::runtime &rt, const cadenza::model &model)
     }
     cadenza::run third = rt.submit(cadenza::request(model).prompt("river").with(p));
     third = rt.submit(cadenza::request(model).prompt("dog").with(p)); /* the first one is cancelled */
+    third.pause();
     third.cancel();
     cdz_status code = CDZ_OK;
     try {
@@ -103,6 +104,11 @@ static void drops(cadenza::runtime &rt, const cadenza::model &model)
     }
     CHECK(code == CDZ_E_CANCELLED);
     CHECK(rt.stats().n_running == 0);
+    cadenza::run paused = rt.submit(cadenza::request(model).prompt("river").with(p));
+    paused.pause();
+    CHECK(!paused.wait_for(0.05));
+    paused.resume();
+    CHECK(!paused.wait().text(0).empty());
 }
 
 static void refuses(cadenza::runtime &rt, const cadenza::model &model)

@@ -145,6 +145,8 @@ static void states_go_one_way(void **state)
     cdz_get_stats(f.rt, &stats);
     assert_int_equal(stats.n_pending, 1);
     assert_int_equal(stats.n_running, 1);
+    assert_int_equal(stats.n_waiting, 1);
+    assert_int_equal(stats.n_waiting_rows, 1);
     must(cdz_cancel(f.rt, runs, &err), &err);
     await_state(&f, runs, CDZ_REQUEST_CANCELLED);
     must(cdz_join(f.rt, -1, &err), &err);

@@ -292,7 +292,10 @@ static void weights_sum_to_one(void **state)
 static double log_softmax(const void *row, size_t n, size_t at)
 {
     double most = -INFINITY, sum = 0;
-    for (size_t i = 0; i < n; i++) most = fmax(most, (double)f32(row, i));
+    for (size_t i = 0; i < n; i++) { /* not fmax: gcc 12 for arm64 stops at a reduction by it */
+        const double x = (double)f32(row, i);
+        most = x > most ? x : most;
+    }
     for (size_t i = 0; i < n; i++) sum += exp((double)f32(row, i) - most);
     return (double)f32(row, at) - most - log(sum);
 }

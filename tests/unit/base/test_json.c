@@ -716,9 +716,31 @@ static void agrees_with_jansson(void **state)
 
 #endif
 
+/* Python's word, where the caller takes it; nowhere else, and no other of its words. */
+static void infinity_is_a_word(void **state)
+{
+    (void)state;
+    const cdz_json_limits python = {.infinity = true};
+    static const char text[] = "[0.0, Infinity]", *const others[] = {"[NaN]", "[-Infinity]",
+                                                                     "[Inf]"};
+    cdz_arena arena = {0};
+    cdz_json v;
+    cdz_error err = {0};
+    assert_int_equal(cdz_json_parse(text, strlen(text), "t.json", &python, &arena, &v, &err),
+                     CDZ_OK);
+    assert_int_equal(v.len, 2);
+    assert_true(cdz_json_eq(&v.items[1], "Infinity"));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(
+            cdz_json_parse(others[i], strlen(others[i]), "t.json", &python, &arena, &v, &err),
+            CDZ_E_INPUT);
+    cdz_arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(infinity_is_a_word),
         cmocka_unit_test(accepts),
         cmocka_unit_test(refuses),
         cmocka_unit_test(truncated_at_every_byte),

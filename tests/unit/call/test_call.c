@@ -78,7 +78,7 @@ static cdz_status behave(const cdz_step *step)
     case SPEAKS: return (step->host->fail)(step, CDZ_E_INPUT, "no luck");
     case SILENT: return CDZ_E_INPUT;
     case NO_STATUS: return (cdz_status)77;
-    case FLUSHES: cdz_float_mode_set(cdz_float_mode() | 0x8040u); break;
+    case FLUSHES: cdz_float_mode_set(cdz_float_mode() | CDZ_FLOAT_FLUSH); break;
     case LOCALE: assert_non_null(setlocale(LC_ALL, "C.UTF-8")); break;
     case OWN_LOCALE:
         uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* "C" is a constant of the library */
@@ -513,7 +513,7 @@ static const char *expected(way w)
     case SPEAKS: return "test.sick: no luck";
     case SILENT: return "test.sick: %s failed (bad input) without saying why";
     case NO_STATUS: return "test.sick: %s returned 77, which is no status";
-#if defined(__SSE__)
+#if CDZ_SEES_FLOAT_MODE
     case FLUSHES: return "test.sick: %s changed the thread's floating-point mode and left it so";
 #endif
 #ifdef CDZ_CHECKED
@@ -639,7 +639,7 @@ static void test_a_crash_has_a_name(void **unused)
 static void test_raw_calls_leave_it(void **unused)
 {
     (void)unused;
-#if defined(__SSE__)
+#if CDZ_SEES_FLOAT_MODE
     const unsigned mode = cdz_float_mode();
     const cdz_step step = step_of(&processor.base);
     here = (scope){.caller = &caller, .way = FLUSHES};
@@ -707,7 +707,7 @@ static void test_offers(void **unused)
     assert_ptr_equal(offers.steer, &steer);
     assert_int_equal(cdz_offers_ask(&criterion.base, &offers, &err), CDZ_OK);
     assert_null(offers.state);
-#if defined(__SSE__)
+#if CDZ_SEES_FLOAT_MODE
     here.way = FLUSHES;
     assert_int_equal(cdz_offers_ask(&processor.base, &offers, &err), CDZ_E_PLUGIN);
     compare("offers", err.text, expected(FLUSHES), "extension");
@@ -786,7 +786,7 @@ static void test_outside_of_requests(void **unused)
     here.way = NO_STATUS;
     assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, &arena, &err), CDZ_E_PLUGIN);
     assert_string_equal(err.text, "test.sick: create returned 77, which is no status");
-#if defined(__SSE__)
+#if CDZ_SEES_FLOAT_MODE
     here.way = FLUSHES;
     here.n_called = 0;
     assert_int_equal(cdz_call_open_file(&loader, &file, &arena, &opened, &err), CDZ_E_PLUGIN);

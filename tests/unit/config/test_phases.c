@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "cadenza/cadenza.h"
+#include "grammar/grammar.h"
 #include "support/must.h"
 #include "support/opened.h"
 
@@ -347,6 +348,78 @@ static void requests_set_values(void **state)
     }
 }
 
+/* --- constraints ------------------------------------------------------------------------------------------------------- */
+
+/* 845 is " large". */
+static const char constrained[] = "[generation]\ndo_sample = no\nmax_new_tokens = 40\n"
+                                  "[phase:think]\nuntil = [845]\nregex = \" one( two){1,4}\"\n"
+                                  "[phase:answer]\nregex = \" [A-Z][a-z]+( [a-z]+){2,3}[.]\"\n";
+
+static bool matches(const char *text, const char *pattern)
+{
+    cdz_error err = {0};
+    cdz_grammar *g;
+    must(cdz_grammar_from_regex(pattern, strlen(pattern), NULL, &g, &err), &err);
+    const bool does =
+        cdz_grammar_accepts(g, cdz_grammar_feed(g, cdz_grammar_start(g), text, strlen(text)));
+    cdz_grammar_free(g);
+    return does;
+}
+
+static void expect_texts(const fixture *f, const char *ini, const char *kwargs, uint32_t n_rows,
+                         const char *pattern, answer *first)
+{
+    char json[400];
+    cdz_error err = {0};
+    cdz_result *result;
+    cdz_pipeline *pipeline = opened_pipeline(f->rt, ini);
+    snprintf(json, sizeof json, "{\"prompt\": \"river (noun): a\", \"kwargs\": %s}", kwargs);
+    cdz_request request = {
+        .size = sizeof request, .model = f->model, .pipeline = pipeline, .json = json};
+    must(cdz_generate(f->rt, &request, &result, &err), &err);
+    assert_int_equal(cdz_result_rows(result), n_rows);
+    for (uint32_t r = 0; r < n_rows; r++)
+        if (!matches(cdz_result_text(result, r), pattern))
+            fail_msg("%s, row %u: %s", kwargs, r, cdz_result_text(result, r));
+    take(result, 0, first);
+    cdz_result_free(result);
+    cdz_pipeline_free(pipeline);
+}
+
+/* Whatever the loop, each phase's text is in its language, the token that ends it aside. */
+static void a_phase_keeps_to_its_constraint(void **state)
+{
+    static const char both[] = " one( two){1,4} large [A-Z][a-z]+( [a-z]+){2,3}[.]";
+    static const struct {
+        const char *kwargs, *pattern;
+        uint32_t n_rows;
+        bool as_greedy; /* drafts change no token */
+    } cases[] = {
+        {"{}", both, 1, true},
+        {"{\"prompt_lookup_num_tokens\": 4}", both, 1, true},
+        {"{\"num_beams\": 3, \"num_return_sequences\": 3}", both, 3, false},
+        {"{\"do_sample\": true, \"seed\": 5, \"num_return_sequences\": 4}", both, 4, false},
+        {"{\"do_sample\": true, \"num_beams\": 2, \"seed\": 6}", both, 1, false},
+        {"{\"phases\": {\"answer\": {\"regex\": null, \"json_schema\": {\"enum\": [[1, true]], "
+         "\"x-guidance\": {\"whitespace_flexible\": false}}}}}",
+         " one( two){1,4} large\\[1,true\\]", 1, false},
+    };
+    answer greedy, got;
+    expect_texts(*state, constrained, "{}", 1, both, &greedy);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_texts(*state, constrained, cases[i].kwargs, cases[i].n_rows, cases[i].pattern, &got);
+        if (cases[i].as_greedy) expect_ids(&got, 0, greedy.ids, greedy.n, cases[i].kwargs);
+    }
+}
+
+/* A budget cuts a constraint as max_new_tokens does: the rest of the phases goes on. */
+static void a_budget_cuts_a_constraint(void **state)
+{
+    answer got;
+    expect_texts(*state, constrained, "{\"phases\": {\"think\": {\"max_tokens\": 1}}}", 1,
+                 "  large [A-Z][a-z]+( [a-z]+){2,3}[.]", &got);
+}
+
 static void refuse(const fixture *f, const char *ini, const char *setting, const char *kwargs,
                    const char *sentence)
 {
@@ -418,6 +491,20 @@ static void what_cannot_be_meant_is_refused(void **state)
         {story, NULL, "{\"phases\": {\"think\": {\"top_q\": 3}}}",
          "request: phases.think.top_q: no such key: did you mean 'top_p'?"},
         {story, NULL, "{\"phases\": {\"think\": {\"until\": {}}}}", NULL},
+        {constrained, NULL, "{\"regex\": \"x\"}",
+         "story.ini:4: [phase:think] regex: the whole answer has a constraint too ([generation] or "
+         "the request); leave one of them out"},
+        {constrained, NULL, "{\"grammar_after\": \"x\"}",
+         "story.ini:4: [phase:think] regex: grammar_after is set; the phase says where it begins"},
+        {constrained, "phase:think.until= Example:", NULL,
+         "story.ini:4: [phase:think] regex: the phase's until is a text or several tokens, which may "
+         "stand inside of what the constraint allows; write the id of one token, as until = [151668]"},
+        {constrained, "phase:answer.regex=(a", NULL,
+         "-s [phase:answer] regex: regex: a ( without ) at byte 3"},
+        {constrained, "phase:answer.grammar_after=x", NULL,
+         "-s phase:answer.grammar_after: is the whole request's and belongs in [generation]; a phase "
+         "sets what edits a row (temperature, top_k, repetition_penalty, ...)"},
+        {constrained, "phase:answer.choice=[\"a\"]", NULL, NULL},
         {"", NULL, "{\"phases\": {\"think\": {}}}",
          "request: phases: the pipeline has no [phase:NAME] section"},
     };
@@ -529,6 +616,8 @@ int main(void)
         cmocka_unit_test(rows_are_on_their_own),
         cmocka_unit_test(processors_hear_other_phases),
         cmocka_unit_test(requests_set_values),
+        cmocka_unit_test(a_phase_keeps_to_its_constraint),
+        cmocka_unit_test(a_budget_cuts_a_constraint),
         cmocka_unit_test(what_cannot_be_meant_is_refused),
         cmocka_unit_test(explain_shows_each_phase),
         cmocka_unit_test(reloading_finds_the_phase),

@@ -1003,6 +1003,11 @@ static const struct {
     {"two that use each other", "use/cycle_a.ini", "cycle_a.ini: uses itself"},
     {"a mistake in a file that uses another", "use/wrong.ini",
      "wrong.ini:4:1: [generation] topk: no such parameter: did you mean 'top_k'?"},
+    {"a model that is there", "use/models.ini", NULL},
+    {"a model that is not there", "use/no_model.ini",
+     "no_model.ini:5: [models] critic = nowhere: there is no " HERE "/use/nowhere"},
+    {"a model called as the request's own", "use/target_model.ini",
+     "target_model.ini:2: [models] target: is what loops call the request's own model"},
     {"no such file", "use/none.ini", "use/none.ini: "},
     {"a folder", "use", "pipelines/use: "},
 };

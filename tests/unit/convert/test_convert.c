@@ -491,6 +491,9 @@ static const struct {
     {"golden/deepseek_v3", "models of type deepseek_v3 are not supported as GGUF"},
     {"gguf/deepseek_v3.gguf", "models of type deepseek_v3 are read from GGUF and not written"},
     {"gguf/gpt_oss_mxfp4.gguf", "models of type gpt_oss are read from GGUF and not written"},
+    {"gguf/lfm2.gguf", "models of type lfm2 are read from GGUF and not written"},
+    {"gguf/gemma3n.gguf", "models of type gemma3n_text are read from GGUF and not written"},
+    {"golden/mamba2", "models of type mamba2 are not supported as GGUF"},
     {"gguf/glm4_moe.gguf", "models of type glm4_moe are read from GGUF and not written"},
 };
 

@@ -188,6 +188,12 @@ static void tokens_gbnf(void **state)
     check_file("tokens_gbnf");
 }
 
+static void schema_more(void **state)
+{
+    (void)state;
+    check_file("schema_more");
+}
+
 static void schema_text(void **state)
 {
     (void)state;
@@ -225,11 +231,11 @@ static int close_vocabs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regex),         cmocka_unit_test(gbnf),
-        cmocka_unit_test(lark),          cmocka_unit_test(schema_text),
-        cmocka_unit_test(schema_real),   cmocka_unit_test(schema_suite),
-        cmocka_unit_test(tokens_regex),  cmocka_unit_test(tokens_gbnf),
-        cmocka_unit_test(tokens_schema),
+        cmocka_unit_test(regex),        cmocka_unit_test(gbnf),
+        cmocka_unit_test(lark),         cmocka_unit_test(schema_text),
+        cmocka_unit_test(schema_more),  cmocka_unit_test(schema_real),
+        cmocka_unit_test(schema_suite), cmocka_unit_test(tokens_regex),
+        cmocka_unit_test(tokens_gbnf),  cmocka_unit_test(tokens_schema),
     };
     return cmocka_run_group_tests(tests, NULL, close_vocabs);
 }

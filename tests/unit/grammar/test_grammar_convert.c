@@ -168,7 +168,8 @@ static void check_file(const char *name)
 
 static void recorded_cases_keep_their_language(void **state)
 {
-    static const char *const files[] = {"regex", "schema_text", "schema_real", "schema_suite"};
+    static const char *const files[] = {"regex", "schema_text", "schema_more", "schema_real",
+                                        "schema_suite"};
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) check_file(files[i]);
 }

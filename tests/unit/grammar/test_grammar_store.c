@@ -7,9 +7,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "grammar/store.h"
 #include "support/child.h"
 
@@ -169,6 +171,58 @@ static void memory_is_bounded(void **unused)
     cdz_grammar_vocab_free(vocab);
 }
 
+static long resident_kib(void)
+{
+    long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &size, &resident), 2);
+    fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* A schema of this number, with a description to be kept as its key. */
+static const char *numbered_schema(int i, cdz_buf *out)
+{
+    out->len = 0;
+    cdz_buf_printf(out, "{\"description\": \"%0*d\", \"type\": \"object\", \"properties\": {",
+                   20000, i);
+    for (int k = 0; k < 40; k++)
+        cdz_buf_printf(out, "\"key%d_%d\": {\"type\": \"string\", \"maxLength\": %d}, ", i, k,
+                       10 + k);
+    cdz_buf_puts(out, "\"z\": {\"type\": \"number\"}}}");
+    assert_false(out->failed);
+    return out->data;
+}
+
+/* What the store says it keeps is within its limit, and what the process has grown by is about that. */
+static void a_thousand_schemas_take_what_the_limit_says(void **unused)
+{
+    enum { LIMIT_MIB = 8 };
+    cdz_grammar_vocab *vocab = vocab_of_letters();
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
+    cdz_buf text = {0};
+    (void)unused;
+    cdz_grammar_store_limit(store, LIMIT_MIB << 20);
+    const long before = resident_kib();
+    for (int i = 0; i < 1000; i++) {
+        cdz_constraint *c = get(store, CDZ_GRAMMAR_SCHEMA, numbered_schema(i, &text));
+        assert_int_not_equal(after(c, "{\"z\": 12"), 0);
+        cdz_constraint_release(c);
+        assert_true(cdz_grammar_store_bytes(store) <= LIMIT_MIB << 20);
+    }
+    const long grown = resident_kib() - before;
+    print_message("%llu bytes kept, %ld KiB more resident\n",
+                  (unsigned long long)cdz_grammar_store_bytes(store), grown);
+    assert_true(cdz_grammar_store_bytes(store) > LIMIT_MIB << 19);
+#if !CDZ_WITH_OWN_HEAP /* which keeps what was freed */
+    assert_true(grown < 3 * 1024 * LIMIT_MIB);
+#endif
+    cdz_buf_free(&text);
+    cdz_grammar_store_free(store);
+    cdz_grammar_vocab_free(vocab);
+}
+
 static void *walk(void *arg)
 {
     cdz_grammar_store *store = arg;
@@ -254,6 +308,7 @@ int main(void)
         cmocka_unit_test(kinds_are_told_apart),
         cmocka_unit_test(what_must_come),
         cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(a_thousand_schemas_take_what_the_limit_says),
         cmocka_unit_test(threads_share),
         cmocka_unit_test(broken_promises_are_seen),
     };

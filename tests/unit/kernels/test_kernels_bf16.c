@@ -7,6 +7,7 @@
 #if defined(__x86_64__) && !defined(CDZ_HAVE_X86)
 #define CDZ_HAVE_X86 /* the sets without a name of their own are tried too */
 #endif
+#include "cpu/machine.h"
 #include "kernel_set.h"
 
 static const struct shape {
@@ -33,6 +34,9 @@ static void each_set(void (*check)(const cdz_kernel_set *set))
 #if defined(CDZ_HAVE_X86)
     if (cdz_cpu_variant_runs_here("avx2")) check(&cdz_avx2_set);
     if (cdz_cpu_variant_runs_here("avx512")) check(&cdz_avx512_set);
+#elif defined(__aarch64__)
+    check(&cdz_neon_set);
+    if (cdz_machine_has_dotprod()) check(&cdz_neon_dotprod_set);
 #endif
 }
 
@@ -195,7 +199,7 @@ static void lanes_of_set(const cdz_kernel_set *set)
 {
     enum { PAIRS = 53, GROUPS = 4 };
     static const struct shape shape = {"a tile", 32, 2 * PAIRS};
-    if (set->n_tile == 0) return;
+    if (!set->lane_tile_pairs) return; /* dot does them alone */
     problem p = make_problem(&shape, false);
     float *w = must_alloc(16 * GROUPS * set->n_tile * sizeof *w), x[16 * GROUPS * 12], y[12 * 32],
           rows[MOST_ROWS * PAIRS], expected[12 * 32];

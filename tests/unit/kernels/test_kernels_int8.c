@@ -5,6 +5,7 @@
 #if defined(__x86_64__) && !defined(CDZ_HAVE_X86)
 #define CDZ_HAVE_X86 /* the sets without a name of their own are tried too */
 #endif
+#include "cpu/machine.h"
 #include "kernel_set.h"
 
 static const cdz_dtype types[] = {CDZ_Q8_0, CDZ_Q4_0, CDZ_Q4_1, CDZ_Q5_0, CDZ_Q5_1,
@@ -113,6 +114,9 @@ static void each_set(void (*check)(const cdz_kernel_set *set))
 #if defined(CDZ_HAVE_X86)
     if (cdz_cpu_variant_runs_here("avx2")) check(&cdz_avx2_set);
     if (cdz_cpu_variant_runs_here("avx512")) check(&cdz_avx512_set);
+#elif defined(__aarch64__)
+    check(&cdz_neon_set);
+    if (cdz_machine_has_dotprod()) check(&cdz_neon_dotprod_set);
 #endif
 }
 

@@ -370,6 +370,10 @@ static const struct {
      CONFIG("llama", ",\"quantization_config\":{\"quant_method\":\"fp8\","
                      "\"weight_block_size\":[128,0]}"),
      "weight_block_size of quantization_config must be", CDZ_E_INPUT},
+    {"another format of modelopt",
+     CONFIG("llama", ",\"quantization_config\":{\"quant_method\":\"modelopt\","
+                     "\"quant_algo\":\"NVFP4\"}"),
+     "quantization_config (modelopt) is not supported", CDZ_E_UNSUPPORTED},
     {"another format of compressed-tensors",
      CONFIG("llama", ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
                      "\"format\":\"pack-quantized\"}"),
@@ -793,10 +797,23 @@ static void learned_positions_end(void **state)
     rig_close(&r);
 }
 
+/* Nemotron-H's layers that are a feed-forward without experts, which no folder of tests/golden has. */
+static void plain_feeds_are_recorded(void **state)
+{
+    (void)state;
+    cdz_weights *w;
+    cdz_error err = {0};
+    must(cdz_weights_open(CADENZA_TEST_DATA "/run/nemotron_dense", &w, &err), &err);
+    assert_int_equal(w->arch.n_experts, 0);
+    assert_int_equal(w->facts.n_unexpected, 0);
+    logits_are_recorded(w, CADENZA_TEST_DATA "/run", "nemotron_dense", 1.0f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configurations_mean_what_transformers_takes),
+        cmocka_unit_test(plain_feeds_are_recorded),
         cmocka_unit_test(positions_begin_where_the_family_says),
         cmocka_unit_test(pairs_mean_what_transformers_takes),
         cmocka_unit_test(wrong_configurations_are_sentences),

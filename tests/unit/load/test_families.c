@@ -186,6 +186,10 @@ static const struct {
     {FALCON(""), "bbbb"},
     {NEMOTRON(",\"hybrid_override_pattern\":\"ME*E\""), "RfAf"},
     {NEMOTRON(",\"layers_block_type\":[\"moe\",\"mamba\",\"attention\"]"), "fRA"},
+    {NEMOTRON(",\"hybrid_override_pattern\":\"M-*E\""), "RfAf"},
+    {HYBRID("nemotron_h", ",\"mamba_num_heads\":8,\"mamba_head_dim\":8,\"n_groups\":2,"
+                          "\"hybrid_override_pattern\":\"M-M*-\""),
+     "RfRAf"},
 };
 
 static void mixers_are_what_the_rules_say(void **state)
@@ -419,6 +423,8 @@ static void heads_may_have_norms_of_their_own(void **state)
     a = read_well(CONFIG("stablelm", ",\"use_parallel_residual\":true"), &arena);
     assert_int_equal(a.qk_norm, CDZ_QK_NONE);
     assert_true(a.parallel_residual && a.one_norm);
+    a = read_well(CONFIG("hunyuan_v1_dense", ",\"use_qk_norm\":true"), &arena); /* always there */
+    assert_int_equal(a.qk_norm, CDZ_QK_HEAD);
     a = read_well(CONFIG("cohere", ",\"use_qk_norm\":true"), &arena);
     assert_int_equal(a.qk_norm, CDZ_QK_EACH);
     cdz_arena_free(&arena);
@@ -478,8 +484,8 @@ static const struct {
     {FALCON(",\"ssm_multipliers\":[1,2,3,4,\"x\"]"),
      "ssm_multipliers[4] is a string, expected a number", CDZ_E_INPUT},
     {NEMOTRON(""), "layers_block_type is missing", CDZ_E_INPUT},
-    {NEMOTRON(",\"hybrid_override_pattern\":\"ME-\""),
-     "hybrid_override_pattern[2] is not supported; supported are M, * and E", CDZ_E_UNSUPPORTED},
+    {NEMOTRON(",\"hybrid_override_pattern\":\"MEx\""),
+     "hybrid_override_pattern[2] is not supported; supported are M, *, E and -", CDZ_E_UNSUPPORTED},
     {NEMOTRON(",\"layers_block_type\":[]"), "expected a list of 1 to 10000 layers' kinds",
      CDZ_E_INPUT},
     {NEMOTRON(",\"hybrid_override_pattern\":\"ME\",\"moe_latent_size\":0"),

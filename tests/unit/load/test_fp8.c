@@ -53,7 +53,7 @@ static void logits_are_those_of(const char *name)
 static void logits_are_those_of_the_weights(void **state)
 {
     (void)state;
-    static const char *const names[] = {"blocks", "tensor", "rows", "latent", "narrow"};
+    static const char *const names[] = {"blocks", "tensor", "rows", "latent", "narrow", "experts"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) logits_are_those_of(names[i]);
 }
 
@@ -76,6 +76,11 @@ static void weights_stay_in_blocks(void **state)
     assert_int_equal(w->layers[1].latent->k_up[1].w.dtype, CDZ_FP8);
     assert_int_equal(w->layers[1].latent->v_up[1].w.dtype, CDZ_FP8);
     assert_int_equal(w->layers[1].experts[3].down.w.dtype, CDZ_FP8);
+    cdz_weights_close(w);
+    w = open_weights("experts");
+    assert_int_equal(w->layers[1].experts[3].up.w.dtype, CDZ_FP8);
+    assert_int_equal(w->layers[0].experts[0].down.w.dtype, CDZ_FP8);
+    assert_int_equal(w->layers[0].recurrent.out.w.dtype, CDZ_F32);
     cdz_weights_close(w);
 }
 

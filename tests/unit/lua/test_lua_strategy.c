@@ -434,6 +434,37 @@ static void drafts(void **state)
     fd_free(d);
 }
 
+static void caches(void **state)
+{
+    fake_decoder *d = fd_new(1, 10);
+
+    (void)state;
+    fake_use(d->f,
+             "return cadenza.strategy { one_row = true, drops = true, run = function(ctx)\n"
+             "  local s = ctx:seq_of_row()\n"
+             "  assert(s:drop(2, 5) == s)\n"
+             "  ctx:seq_drop(s, 1, 1, { renumber = true })\n"
+             "  local keys, values, tokens = s:kv(1, 0, 1, 5)\n"
+             "  assert(#keys == 2 and keys[2][1] == 3 and values[1][2] == 6)\n"
+             "  assert(tokens[1] == 1 and tokens[2] == 5)\n"
+             "  ctx:kv(0, 1, 2, 3)\n"
+             "  ctx:seq_kv(s, 0, 1, 2, 3)\n"
+             "  local rows = s:attention({ 2, 0 })\n"
+             "  assert(#rows == 2 and #rows[1] == 2 and #rows[1][1] == 1)\n"
+             "  assert(rows[1][1][1][2] == 0.75 and rows[2][2][1][1] == 0)\n"
+             "  assert(#ctx:seq_attention(s, { 1 }, 2)[1][2] == 2)\n"
+             "  for _, wrong in ipairs { { 0, 1 }, { 2, 1 }, { 1, 2, { renumbers = true } } } do\n"
+             "    assert(not pcall(s.drop, s, table.unpack(wrong)))\n"
+             "  end\n"
+             "  assert(not pcall(s.kv, s, -1, 0))\n"
+             "end }");
+    if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
+    if (!strstr(d->diary, "drop(1,5,0) drop(0,1,1) kv(1,0,0,5) kv(0,1,1,3) kv(0,1,1,3) "
+                          "attention(1,2,0) attention(2,1,1) "))
+        fail_msg("%s", d->diary);
+    fd_free(d);
+}
+
 static void hidden(void **state)
 {
     fake_decoder *d = fd_new(2, 10);
@@ -479,7 +510,11 @@ static void outside_and_branches(void **state)
         "  ctx:insert(1, { 6 }, { counts = true, stops = true }); ctx:insert({ 6 })\n"
         "  ctx:commit(2); ctx:commit(1, 3)\n"
         "  local good, why = pcall(ctx.insert, ctx, { 6 }, { hidden = true })\n"
-        "  assert(not good and why:find(\"no option 'hidden'\"))\n"
+        "  assert(not good and why:find(\"no option 'hidden'; there are shown, counts, stops and who\"))\n"
+        "  good, why = pcall(ctx.insert, ctx, { 1 }, { shwon = true })\n"
+        "  assert(not good and why:find(\"no option 'shwon'; did you mean 'shown'?\", 1, true))\n"
+        "  good, why = pcall(ctx.rollouts, ctx, {}, 1, { greedi = true })\n"
+        "  assert(not good and why:find(\"no option 'greedi'; did you mean 'greedy'?\", 1, true))\n"
         "  assert(#ctx:convert({ 1, 2 }, 'target', 'assistant') == 2)\n"
         "  local a, b = ctx:seq_of_row():fork():append(9), ctx:seq_of_row():fork():append(3)\n"
         "  local worth = ctx:seq_score({ a, b }, 1)\n"
@@ -510,6 +545,15 @@ static void edits_of_hidden_states(void **state)
         "                   { layer = 0, place = 'mlp', op = 'scale', scale = 0 } } == s)\n"
         "  ctx:seq_steer(ctx:seq_of_row(2), { { layer = 0, place = 'embedding', op = 'replace', vector = v } })\n"
         "  s:steer {}\n"
+        "  local words = ctx:embed({ 4, 7 })\n"
+        "  assert(#words == 2 and words[2][3] == 7.5)\n"
+        "  assert(s:append({ 1, 2, 3 }):embeds(2, words) == s)\n"
+        "  s:append_embeds({ v }, 5); s:embeds(1, 2)\n"
+        "  ctx:seq_embeds(ctx:seq_of_row(1), 1, { v })\n"
+        "  local good, why = pcall(s.embeds, s, 1, { v, vec.new(2) })\n"
+        "  assert(not good and why:find('embeds: vector 2 has 2 numbers; expected 3', 1, true), why)\n"
+        "  good, why = pcall(s.append_embeds, ctx:seq_of_row(1), { v })\n"
+        "  assert(not good and why:find('a row gets vectors by ctx:insert', 1, true), why)\n"
         "  for _, case in ipairs {\n"
         "    { { { leyer = 1 } }, \"edit 1 has no field 'leyer'; did you mean 'layer'?\" },\n"
         "    { { {} }, 'edit 1: layer must be an integer from 0' },\n"
@@ -528,6 +572,9 @@ static void edits_of_hidden_states(void **state)
         "end }");
     if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
     if (!strstr(d->diary, "steer(1 3 0 2 3 2 4) steer(0 2 2 0 0 0 0) steer(0 0 1 1 3 0 0) "))
+        fail_msg("%s", d->diary);
+    if (!strstr(d->diary, "embeds(1 2 3 4 4.25 4.5 7 7.25 7.5) embeds(3 1 3 1 1 1) embeds(0 2 0) "
+                          "embeds(0 1 3 1 1 1) "))
         fail_msg("%s", d->diary);
     fd_free(d);
 }
@@ -575,6 +622,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy),
         cmocka_unit_test(drafts),
+        cmocka_unit_test(caches),
         cmocka_unit_test(hidden),
         cmocka_unit_test(edits_of_hidden_states),
         cmocka_unit_test(sampling),

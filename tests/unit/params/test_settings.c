@@ -39,7 +39,8 @@ static void rows_are_sound(void **state)
             fail_msg("%s: what it is set to goes nowhere", row->name);
         if (!row->flag.name && !row->section && !row->env && !row->member && !row->home)
             fail_msg("%s: can be said nowhere", row->name);
-        assert_ptr_equal(cdz_setting_named(row->name), row); /* the first of its name */
+        /* The first of its name; a key of a server's model may be called as the option for all models is. */
+        if (!same(row->section, "model NAME")) assert_ptr_equal(cdz_setting_named(row->name), row);
         assert_int_equal(cdz_setting_index(row), n);
         for (size_t k = 0; k < n; k++) {
             other = cdz_setting_at(k);

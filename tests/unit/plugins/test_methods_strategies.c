@@ -10,9 +10,9 @@ enum { V = FAKE_VOCAB, MAX_RESULTS = 8 };
 typedef struct bench {
     fake_decoder *d;
     cdz_decoder_api api;
-    const cdz_json *table, *assistant,
-        *draws; /* assistant: the table of the second model, or null */
-    bool is_assistant[MAX_SEQS];
+    const cdz_json *table, *models, *draws; /* models: the tables of further ones, by name */
+    const cdz_json *of_seq[MAX_SEQS];
+    float passes[MAX_SEQS * V]; /* scores of seq_forward; those of forward stay beside them */
     uint32_t n_drawn;
     struct {
         char name[32];
@@ -47,7 +47,7 @@ static double real_of(const cdz_json *value)
 static const cdz_json *table_of(const bench *b, const cdz_seq *seq)
 {
     const bool own = seq >= b->d->seqs && seq < b->d->seqs + MAX_SEQS;
-    return own && b->is_assistant[seq - b->d->seqs] ? b->assistant : b->table;
+    return own ? b->of_seq[seq - b->d->seqs] : b->table;
 }
 
 static void look_up(const bench *b, const cdz_seq *seq, float *row)
@@ -68,26 +68,37 @@ static cdz_status forward(cdz_decoder *dec, cdz_scores *out)
 static cdz_status seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
                               cdz_positions positions, cdz_scores *out)
 {
-    fake_decoder *d = fd_of(dec);
+    bench *b = bench_of(dec);
 
     assert_int_equal(positions, CDZ_POSITIONS_LAST);
-    for (uint32_t i = 0; i < n; i++) look_up(bench_of(dec), seqs[i], d->scores + i * V);
-    *out = (cdz_scores){d->scores, n, V, V, 3};
+    for (uint32_t i = 0; i < n; i++) look_up(b, seqs[i], b->passes + i * V);
+    *out = (cdz_scores){b->passes, n, V, V, 3};
     return CDZ_OK;
+}
+
+/* Of the model of that name; NULL: there is none. */
+static const cdz_json *table_named(const bench *b, const char *model)
+{
+    return !model || strcmp(model, "target") == 0 ? b->table : cdz_json_get(b->models, model);
 }
 
 static cdz_status seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
 {
     CDZ_TRY(fd_seq_new(dec, model, out));
-    bench_of(dec)->is_assistant[*out - fd_of(dec)->seqs] =
-        model != NULL && strcmp(model, "assistant") == 0;
+    bench_of(dec)->of_seq[*out - fd_of(dec)->seqs] = table_named(bench_of(dec), model);
+    return CDZ_OK;
+}
+
+static cdz_status seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out)
+{
+    CDZ_TRY(fd_seq_fork(dec, seq, out));
+    bench_of(dec)->of_seq[*out - fd_of(dec)->seqs] = table_of(bench_of(dec), seq);
     return CDZ_OK;
 }
 
 static uint32_t vocab_size(const cdz_decoder *dec, const char *model)
 {
-    if (!model || strcmp(model, "target") == 0) return V;
-    return bench_of(dec)->assistant->type == CDZ_JSON_ARRAY ? V : 0;
+    return table_named(bench_of(dec), model) ? V : 0;
 }
 
 static cdz_status process(cdz_decoder *dec, cdz_scores *scores)
@@ -225,6 +236,7 @@ static void open_case(bench *b, const cdz_json *c)
     b->api.forward = forward;
     b->api.process = process;
     b->api.seq_new = seq_new;
+    b->api.seq_fork = seq_fork;
     b->api.vocab_size = vocab_size;
     b->api.seq_forward = seq_forward;
     b->api.seq_process = seq_process;
@@ -241,7 +253,7 @@ static void open_case(bench *b, const cdz_json *c)
     b->d->f->request.eos = (cdz_ids){&end_token, 1};
     b->d->dec.api = &b->api;
     b->table = need(c, "table");
-    b->assistant = need(c, "assistant");
+    b->models = need(c, "models");
     b->draws = need(c, "draws");
     b->d->f->request.do_sample = need(c, "do_sample")->boolean;
     if (!dir || !*dir) dir = CADENZA_BUILD_DIR "/lib/cadenza";

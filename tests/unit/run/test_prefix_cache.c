@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -396,6 +397,88 @@ static void test_preempted(void **state)
     }
 }
 
+/* --- paused -------------------------------------------------------------------------------------------------------- */
+
+/* Waits until one rests; false: it has ended before. */
+static bool rests(const world *w, uint64_t id)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    while (stats_of(w).n_paused != 1) {
+        const cdz_request_state now = cdz_get_request_state(w->rt, id);
+        if (now != CDZ_REQUEST_PENDING && now != CDZ_REQUEST_RUNNING) return false;
+        nanosleep(&moment, NULL);
+    }
+    return true;
+}
+
+/* Again and again until it rests: on a busy machine it may have ended before it is paused. */
+static uint64_t submit_paused(const world *w, const wish *own)
+{
+    for (;;) {
+        const uint64_t id = submit(w, own);
+        if (cdz_pause(w->rt, id, NULL) == CDZ_OK && rests(w, id)) return id;
+        cdz_result_free(take(w, id));
+    }
+}
+
+/* Their readers cannot keep up, now these, now those: with little memory and with enough, the same tokens, scores and draws. */
+static void test_paused_in_turns(void **state)
+{
+    (void)state;
+    static const uint64_t rooms[] = {560 << 10, ROOM};
+    for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++) {
+        world found = open_world(GOLDEN "llama_gqa", GOLDEN "llama_draft", NULL, rooms[k]),
+              computed = open_world(GOLDEN "llama_gqa", GOLDEN "llama_draft", "off", ROOM);
+        uint64_t ids[CROWD];
+        for (uint32_t i = 0; i < CROWD; i++) {
+            const wish w = crowd_wish(i, PROMPT + 10);
+            ids[i] = submit(&found, &w);
+        }
+        for (uint32_t turn = 0; turn < 40 * CROWD; turn++) {
+            const struct timespec moment = {.tv_nsec = 200000};
+            const uint64_t id = ids[turn * 7 % CROWD];
+            (void)(turn / 5 % 3 ? cdz_pause : cdz_resume)(found.rt, id,
+                                                          NULL); /* it may have ended */
+            nanosleep(&moment, NULL);
+        }
+        for (uint32_t i = 0; i < CROWD; i++) (void)cdz_resume(found.rt, ids[i], NULL);
+        for (uint32_t i = 0; i < CROWD; i++) {
+            const wish w = crowd_wish(i, PROMPT + 10);
+            cdz_result *a = take(&found, ids[i]), *b = run(&computed, &w);
+            same_answers(a, b, "paused in turns");
+            cdz_result_free(a);
+            cdz_result_free(b);
+        }
+        assert_int_equal(stats_of(&found).kv_blocks_used, 0);
+        close_world(&found);
+        close_world(&computed);
+    }
+}
+
+/* What is paused gives its blocks to whoever came later: to one that runs, and to one that is to begin. */
+static void test_paused_gives_way(void **state)
+{
+    (void)state;
+    const wish own = {PROMPT, 3, 1, ways[0].kwargs, NULL, NULL, false, 100},
+               late = {PROMPT, 3, 2, ways[0].kwargs, NULL, NULL, false, 100};
+    world w = open_world(GOLDEN "llama_gqa", NULL, "off", 170 << 10),
+          computed = open_world(GOLDEN "llama_gqa", NULL, "off", ROOM);
+    const uint64_t id = submit_paused(&w, &own);
+    cdz_result *a = run(&w, &late), *b = run(&computed, &late);
+    same_answers(a, b, "late");
+    assert_true(stats_of(&w).n_preemptions > 0);
+    assert_int_equal(cdz_get_request_state(w.rt, id), CDZ_REQUEST_RUNNING);
+    assert_int_equal(cdz_resume(w.rt, id, NULL), CDZ_OK);
+    cdz_result *c = take(&w, id), *d = run(&computed, &own);
+    same_answers(c, d, "paused");
+    cdz_result_free(a);
+    cdz_result_free(b);
+    cdz_result_free(c);
+    cdz_result_free(d);
+    close_world(&w);
+    close_world(&computed);
+}
+
 /* --- kept in a file ------------------------------------------------------------------------------------------------- */
 
 static char file[] = "/tmp/cadenza-prompts-XXXXXX";
@@ -611,13 +694,22 @@ static int remove_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),         cmocka_unit_test(test_families),
-        cmocka_unit_test(test_kv_types),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_masks),        cmocka_unit_test(test_salts),
-        cmocka_unit_test(test_crowd),        cmocka_unit_test(test_little_room),
-        cmocka_unit_test(test_preempted),    cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_kept_ways),    cmocka_unit_test(test_kept_choice),
-        cmocka_unit_test(test_kept_room),    cmocka_unit_test(test_kept_refused),
+        cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_kv_types),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_salts),
+        cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_little_room),
+        cmocka_unit_test(test_preempted),
+        cmocka_unit_test(test_paused_in_turns),
+        cmocka_unit_test(test_paused_gives_way),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_kept_ways),
+        cmocka_unit_test(test_kept_choice),
+        cmocka_unit_test(test_kept_room),
+        cmocka_unit_test(test_kept_refused),
         cmocka_unit_test(test_kept_numbers),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);

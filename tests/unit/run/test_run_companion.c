@@ -3,6 +3,7 @@
  * are reordered, when tokens are taken back, on made-up rows. */
 #include <stdatomic.h>
 
+#include "base/environment.h"
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/vec.h"
 #include "support/run_strategies.h"
@@ -189,6 +190,139 @@ static void companions_hold_what_their_rows_hold(void **state)
     }
 }
 
+/* --- drafts ----------------------------------------------------------------------------------------------------------- */
+
+enum { LONG_NEW = 17, LONGEST = 128, N_DRAFTS = 4 };
+
+/* What a row and its companion said after each of the row's beginnings, when its tokens came one by one. */
+typedef struct story {
+    bool told;
+    uint32_t prompt_len, n; /* n: ids that are known */
+    int32_t ids[LONGEST];
+    float *row[LONGEST], *beside[LONGEST]; /* after so many ids */
+    uint32_t n_compared;
+} story;
+
+/* A bit shorter than its row, so that the two do not pass a length at once. */
+static cdz_status beside_describe(const cdz_step *step, uint32_t row, cdz_companion *out)
+{
+    const cdz_ids prompt = step->request->prompts[row];
+    out->prefix = (cdz_ids){prompt.at + 3, prompt.len - 3};
+    out->from = step->request->prompt_len;
+    return CDZ_OK;
+}
+
+static const cdz_companion_api beside_companion = {.size = sizeof beside_companion,
+                                                   .describe = beside_describe};
+
+static const void *beside_extension(const char *id)
+{
+    return cdz_is_companion(id) ? &beside_companion : NULL;
+}
+
+static void tell(story *s, cdz_ids ids, const float *row, const float *beside, size_t n)
+{
+    memcpy(s->ids, ids.at, ids.len * sizeof *ids.at);
+    s->n = ids.len;
+    s->row[ids.len] = keep_floats(row, n);
+    s->beside[ids.len] = keep_floats(beside, n);
+}
+
+static cdz_status listen(const cdz_step *step, cdz_scores *scores)
+{
+    story *s = *(story *const *)step->params;
+    for (uint32_t r = 0; r < scores->n_rows; r++) {
+        const cdz_ids ids = step->input_ids[r];
+        const float *beside = cdz_companion_logits(step, r);
+        CHECK(beside && ids.len < LONGEST);
+        if (!s->told) {
+            tell(s, ids, cdz_row(scores, r), beside, scores->n_vocab);
+        } else if (ids.len <= s->n && memcmp(ids.at, s->ids, ids.len * sizeof *ids.at) == 0) {
+            CHECK(same_floats(cdz_row(scores, r), s->row[ids.len], scores->n_vocab));
+            CHECK(same_floats(beside, s->beside[ids.len], scores->n_vocab));
+            s->n_compared++;
+        }
+    }
+    return CDZ_OK;
+}
+
+static const cdz_processor listener = {
+    .base = {CDZ_PROCESSOR_BASE, .id = "test.listener", .version = "1.0.0", .summary = "listens",
+             .extension = beside_extension},
+    .caps = CDZ_NEEDS_IDS,
+    .apply = listen,
+};
+
+/* Reads the known tokens as drafts, every beginning of them and one that goes on wrongly, all at once; keeps two. */
+static cdz_status draft_by_heart(cdz_decoder *dec, const cdz_step *step)
+{
+    static const uint32_t rows[N_DRAFTS + 2];
+    static const int32_t wrong[] = {3, 4, 3, 4, 3, 4};
+    const story *s = *(story *const *)step->params;
+    for (uint32_t at = s->prompt_len; !cdz_done(dec); at += 2) {
+        cdz_seq *seqs[N_DRAFTS + 2];
+        cdz_scores scores;
+        for (uint32_t i = 0; i < N_DRAFTS + 2; i++) {
+            const uint32_t known = s->n - at, n = i < known ? i : known;
+            CDZ_TRY(cdz_seq_fork(dec, cdz_seq_of_row(dec, 0), &seqs[i]));
+            CDZ_TRY(cdz_seq_append(dec, seqs[i], s->ids + at, n));
+            if (i > N_DRAFTS)
+                CDZ_TRY(cdz_seq_append(dec, seqs[i], wrong, sizeof wrong / sizeof *wrong));
+        }
+        CDZ_TRY(cdz_seq_forward(dec, seqs, N_DRAFTS + 2, CDZ_POSITIONS_LAST, &scores));
+        CDZ_TRY(cdz_seq_process(dec, seqs, rows, N_DRAFTS + 2, &scores));
+        for (uint32_t i = 0; i < N_DRAFTS + 2; i++) cdz_seq_free(dec, seqs[i]);
+        for (uint32_t i = at; i < at + 2 && !cdz_done(dec); i++)
+            CDZ_TRY(cdz_append(dec, 0, i < s->n ? s->ids[i] : 3));
+    }
+    return CDZ_OK;
+}
+STRATEGY(drafting_by_heart, draft_by_heart, CDZ_ONE_ROW);
+
+static void listen_to(const char *model, const cdz_plugin_base *strategy, story *s)
+{
+    int32_t prompt[LONGEST];
+    rig r = rig_open(model, (cdz_engine_options){.n_threads = 2});
+    hand_plan plan;
+    random_ids(prompt, s->prompt_len, (uint32_t)vocab_of(&r), 5);
+    plan_init(&plan, strategy, s->told ? (const void *)&s : NULL);
+    plan_add_processor(&plan, &listener, (const void *)&s);
+    plan_add_criterion(&plan, &length_rule, NULL);
+    plan.plan.generation.num_beams = 1;
+    answer a;
+    new_job(&r, &plan, prompt, NULL, 1, s->prompt_len, LONG_NEW, &a);
+    const cdz_outcome *outcome = run(&r, &a);
+    if (outcome->error.code != CDZ_OK) fail_msg("%s: %s", model, outcome->error.text);
+    answer_free(&a);
+    rig_close(&r);
+}
+
+/* Also where frequencies depend on the length, which crosses the model's limit meanwhile, where queries grow with their
+ * position, and where the past is a state. */
+static void drafts_change_no_companion(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t prompt_len;
+    } models[] = {{"llama_gqa", 27},  {"llama_dynamic", 27}, {"phi3_longrope", 91},
+                  {"ministral3", 27}, {"lfm2", 27},          {"mamba2", 27}};
+    (void)state;
+    const size_t n = sizeof models / sizeof *models;
+    const size_t n_here =
+        cdz_env_named("CADENZA_DEVICE") ? n - 2 : n; /* the last two are recurrent */
+    for (size_t m = 0; m < n_here; m++) {
+        story s = {.prompt_len = models[m].prompt_len};
+        listen_to(models[m].name, built_plugin("greedy"), &s);
+        s.told = true;
+        listen_to(models[m].name, &drafting_by_heart.base, &s);
+        if (s.n_compared < 2 * LONG_NEW) fail_msg("%s: %u rows", models[m].name, s.n_compared);
+        for (uint32_t i = 0; i < LONGEST; i++) {
+            free(s.row[i]);
+            free(s.beside[i]);
+        }
+    }
+}
+
 /* --- what is refused ---------------------------------------------------------------------------------------------------- */
 
 static cdz_status empty_describe(const cdz_step *step, uint32_t row, cdz_companion *out)
@@ -249,6 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(companions_hold_what_their_rows_hold),
+        cmocka_unit_test(drafts_change_no_companion),
         cmocka_unit_test(impossible_companions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

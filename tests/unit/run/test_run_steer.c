@@ -1,7 +1,6 @@
 /* test_run_steer.c - edits of hidden states: the numbers that PyTorch's hooks give (tests/steer), the same bits however a sequence
  * came to its ids and edits, rows without edits as they were, and what is no edit refused by its name. */
 #include "base/environment.h"
-#include "cadenza/ext/steer.h"
 #include "support/run_strategies.h"
 
 enum { MOST_EDITS = 8 };
@@ -133,12 +132,6 @@ static void hooks_of_pytorch(void **state)
 
 /* --- a function of ids and edits ----------------------------------------------------------------------------------- */
 
-static uint32_t draw(uint32_t *seed, uint32_t n)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return (*seed >> 8) % n;
-}
-
 enum { WIDEST = 64, WALKERS = 4, STEPS = 50 };
 
 typedef struct walker {
@@ -168,26 +161,6 @@ static void draw_edits(walker *w, const cdz_model_facts *facts, uint32_t *seed)
     }
 }
 
-/* What a sequence says after its ids must be what a new one says that has the same edits and reads the ids at once. */
-static cdz_status compare_with_new(cdz_decoder *dec, const cdz_step *step, const walker *w)
-{
-    const size_t width = step->request->n_vocab;
-    const cdz_ids ids = cdz_seq_ids(dec, w->seq);
-    float *got = cdz_scratch(step, width * sizeof *got);
-    cdz_seq *seq = w->seq, *fresh;
-    cdz_scores scores;
-    CHECK(got);
-    CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_LAST, &scores));
-    memcpy(got, scores.data, width * sizeof *got);
-    CDZ_TRY(cdz_seq_new(dec, NULL, &fresh));
-    CDZ_TRY(cdz_seq_append(dec, fresh, ids.at, ids.len));
-    CDZ_TRY(cdz_seq_steer(dec, fresh, w->edits, w->n));
-    CDZ_TRY(cdz_seq_forward(dec, &fresh, 1, CDZ_POSITIONS_LAST, &scores));
-    CHECK(memcmp(got, scores.data, width * sizeof *got) == 0);
-    cdz_seq_free(dec, fresh);
-    return CDZ_OK;
-}
-
 static cdz_status take_a_step(cdz_decoder *dec, const cdz_step *step, walker *all, uint32_t *seed)
 {
     cdz_model_facts facts = {.size = sizeof facts};
@@ -213,7 +186,7 @@ static cdz_status take_a_step(cdz_decoder *dec, const cdz_step *step, walker *al
             more[i] = (int32_t)(3 + draw(seed, step->request->n_vocab - 3));
         CDZ_TRY(cdz_seq_append(dec, w->seq, more, n));
     }
-    return compare_with_new(dec, step, w);
+    return compare_with_new(dec, step, w->seq, w->edits, w->n);
 }
 
 static cdz_status run_wander(cdz_decoder *dec, const cdz_step *step)

@@ -1,14 +1,11 @@
 /* test_run_trouble.c - requests that are cancelled, late, too large or spoilt by a plugin: each ends alone, with what it
  * has and one sentence that says why. */
+#include "base/float_mode.h"
 #include "cadenza/ext/tokenizer.h"
 #include "support/run_strategies.h"
 
 #include <locale.h>
 #include <stdatomic.h>
-
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 
 enum { V = 384, PROMPT = 6 };
 static const int32_t prompt[PROMPT] = {5, 80, 201, 44, 17, 300};
@@ -413,6 +410,40 @@ static void test_queue_full(void **state)
     rig_close(&r);
 }
 
+/* What there is a place for waits for nothing, though the engine has not looked at it yet. */
+static void test_queue_places(void **state)
+{
+    (void)state;
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.max_running = 3, .max_queue = 1});
+    hand_plan plan, plans[3];
+    gate g;
+    answer others[3], last;
+    new_gated(&r, &plan, &g);
+    submit(&r, &g.a);
+    gate_await(&g);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(cdz_engine_see_line(r.engine).n, 0);
+        plan_init(&plans[i], built_plugin("greedy"), NULL);
+        plan_add_criterion(&plans[i], &length_rule, NULL);
+        new_job(&r, &plans[i], prompt, NULL, 1, PROMPT, 8, &others[i]);
+        submit(&r, &others[i]);
+    }
+    const cdz_engine_line line = cdz_engine_see_line(r.engine);
+    assert_int_equal(line.n, 1);
+    assert_int_equal(line.rows, 1);
+    assert_int_equal(line.prompt_tokens, PROMPT);
+    new_job(&r, NULL, prompt, NULL, 1, PROMPT, 8, &last)->prompt_logits = true;
+    refused(&r, &last, CDZ_E_LIMIT, "1 requests are waiting already");
+    gate_open(&g);
+    await(&g.a);
+    answer_free(&g.a);
+    for (uint32_t i = 0; i < 3; i++) {
+        await_well(&others[i]);
+        answer_free(&others[i]);
+    }
+    rig_close(&r);
+}
+
 static void test_bad_prompts(void **state)
 {
     (void)state;
@@ -473,11 +504,7 @@ static cdz_status cause(const cdz_step *step, const char *where)
     case SPEAKS: return (step->host->fail)(step, CDZ_E_INPUT, "no luck in %s", where);
     case SILENT: return CDZ_E_INPUT;
     case NO_STATUS: return (cdz_status)77;
-    case FLUSHES:
-#if defined(__SSE__)
-        _mm_setcsr(_mm_getcsr() | 0x8040u);
-#endif
-        return CDZ_OK;
+    case FLUSHES: cdz_float_mode_set(cdz_float_mode() | CDZ_FLOAT_FLUSH); return CDZ_OK;
     case OTHER_LOCALE: return setlocale(LC_ALL, "C.UTF-8") ? CDZ_OK : CDZ_E_INTERNAL;
     case OWN_LOCALE: {
         const locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -564,7 +591,7 @@ static void test_failing_plugins(void **state)
         {'s', {"run", SPEAKS}, CDZ_E_INPUT, "test.sick: no luck in run", 0},
         {'s', {"run", SILENT}, CDZ_E_PLUGIN, "run failed", 0},
         {'s', {"run", NO_STATUS}, CDZ_E_PLUGIN, "77", 0},
-#if defined(__SSE__)
+#if CDZ_SEES_FLOAT_MODE
         {'r', {"apply", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
         {'a', {"apply", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
         {'a', {"begin", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
@@ -927,6 +954,7 @@ int main(void)
         cmocka_unit_test(test_memory_full),
         cmocka_unit_test(test_refused_goes_on),
         cmocka_unit_test(test_queue_full),
+        cmocka_unit_test(test_queue_places),
         cmocka_unit_test(test_bad_prompts),
         cmocka_unit_test(test_failing_plugins),
         cmocka_unit_test(test_lowest_row_speaks),

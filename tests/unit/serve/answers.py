@@ -180,6 +180,37 @@ ids = s.post("/tokenize", {"prompt": P})[1]["tokens"]
 check("a prompt of ids", ids_of(completion({"prompt": ids, "temperature": 0})["choices"][0]) == wanted[0]["ids"])
 check("prompts of ids", ids_of(completion({"prompt": [ids, ids], "temperature": 0})["choices"][1]) == wanted[0]["ids"])
 
+# --- the best of several: those whose tokens are the likeliest on average, in this order ---
+draws = {"prompt": [P, "music is"], "temperature": 1.2, "seed": 11, "max_tokens": 8}
+rows = completion({**draws, "n": 5, "logprobs": 0})["choices"]
+best = completion({**draws, "n": 2, "best_of": 5, "logprobs": 0})
+for i in range(2):
+    five = sorted(rows[5 * i:5 * i + 5], key=lambda c: -sum(c["logprobs"]["token_logprobs"]) / len(ids_of(c)))
+    got = [ids_of(c) for c in best["choices"][2 * i:2 * i + 2]]
+    check("the two likeliest of five", got == [ids_of(c) for c in five[:2]], (got, [ids_of(c) for c in five]))
+check("their indexes", [c["index"] for c in best["choices"]] == [0, 1, 2, 3], best)
+check("those that are told are counted", best["usage"]["completion_tokens"] == sum(len(ids_of(c)) for c in best["choices"]), best["usage"])
+alone = completion({**draws, "prompt": P, "best_of": 5})["choices"]
+check("the best one", len(alone) == 1 and ids_of(alone[0]) == ids_of(best["choices"][0]), alone)
+again = completion({**draws, "prompt": P, "best_of": 5, "cadenza": {"strategy": "org.cadenza.simple-sample"}})
+check("of a loop that keeps no scores", len(again["choices"]) == 1, again)
+got = completion({"prompt": P, "temperature": 0, "best_of": 3})
+check("of a greedy search", [ids_of(c) for c in got["choices"]] == [wanted[0]["ids"]] and got["usage"]["completion_tokens"] == 16, got)
+got = completion({"prompt": P, "temperature": 0, "n": 2, "best_of": 2, "stream": None})
+check("as many as are told", len(got["choices"]) == 2, got)
+
+# --- llama-server's n_predict ---
+got = completion({"prompt": P, "temperature": 0, "n_predict": -1})
+check("n_predict: to the end", ids_of(got["choices"][0]) == completion({"prompt": P, "temperature": 0, "max_tokens": 500})["choices"][0]["token_ids"]
+      and len(ids_of(got["choices"][0])) > 16, got)
+got = completion({"prompt": P, "temperature": 0, "n_predict": -1, "max_tokens": 4})
+check("max_tokens wins", len(ids_of(got["choices"][0])) == 4, got)
+got = completion({"prompt": P, "temperature": 0, "max_tokens": 4, "cadenza": {"kwargs": {"max_new_tokens": 4}}})
+check("two limits that agree", len(ids_of(got["choices"][0])) == 4, got)
+got = completion({"prompt": P, "temperature": 0, "tools": [], "tool_choice": "none", "top_logprobs": 0, "documents": [], "tfs_z": 1.0,
+                  "chat_template_kwargs": {}, "truncation_side": "left", "n_cmpl": 1})
+check("fields of chats that ask for nothing", ids_of(got["choices"][0]) == wanted[0]["ids"], got)
+
 # --- streams ---
 for body in [row[0] for row in table] + [{"temperature": 1, "seed": 2, "n": 3, "max_tokens": 10}]:
     body = {"prompt": P, **body}
@@ -282,6 +313,19 @@ check("bytes join to the text", bytes(b for e in content for b in e["bytes"]).de
 status, answer = s.post("/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 3, "logprobs": True})
 check("no leaders unasked", all(e["top_logprobs"] == [] for e in answer["choices"][0]["logprobs"]["content"]), answer)
 
+# --- what tokens write ---
+text = "a caf\u00e9 \U0001f600"
+plain = s.post("/tokenize", {"prompt": text})[1]["tokens"]
+_, got = s.post("/tokenize", {"content": text, "with_pieces": True})
+check("pieces in the place of ids", [t["id"] for t in got["tokens"]] == plain and got["count"] == len(plain), got)
+check("bytes where they are no characters", got["tokens"][0]["piece"] == "a" and any(isinstance(t["piece"], list) for t in got["tokens"]), got)
+spelt = [t["piece"] if isinstance(t["piece"], list) else t["piece"].encode() for t in got["tokens"]]
+check("they join to the text", b"".join(map(bytes, spelt)).decode() == text, got)
+_, got = s.post("/tokenize", {"messages": messages, "with_pieces": True})
+check("special tokens too", got["tokens"][0]["piece"] == "<|user|>", got)
+_, got = s.post("/tokenize", {"prompt": "a river", "return_token_strs": True})
+check("texts beside ids", "".join(got["token_strs"]) == "a river" and len(got["token_strs"]) == len(got["tokens"]), got)
+
 # --- refusals, by name ---
 C, T = "/v1/completions", "/v1/chat/completions"
 M = {"messages": messages}
@@ -293,7 +337,7 @@ refusals = [
     (C, {"prompt": "a", "max_tokens": True}, "max_tokens"), (C, {"prompt": "a", "max_tokens": "5"}, "max_tokens"),
     (C, {"prompt": "a", "temperature": -1}, "temperature"), (C, {"prompt": "a", "temperature": True}, "temperature"),
     (C, {"prompt": "a", "top_p": 0}, "top_p"), (C, {"prompt": "a", "top_p": 2}, "top_p"), (C, {"prompt": "a", "top_k": 1.5}, "top_k"),
-    (C, {"prompt": "a", "n": 0}, "n"), (C, {"prompt": "a", "n": 129}, "n"), (C, {"prompt": "a", "best_of": 3}, "best_of"),
+    (C, {"prompt": "a", "n": 0}, "n"), (C, {"prompt": "a", "n": 129}, "n"),
     (C, {"prompt": "a", "stop": 42}, "stop"), (C, {"prompt": "a", "stop": [1]}, "stop"), (C, {"prompt": "a", "stop": ""}, "stop"),
     (C, {"prompt": "a", "logit_bias": 5}, "logit_bias"), (C, {"prompt": "a", "logit_bias": {"999999": 1}}, "logit_bias"),
     (C, {"prompt": "a", "logit_bias": {"1": 101}}, "logit_bias"), (C, {"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias"),
@@ -310,10 +354,12 @@ refusals = [
     (C, {"prompt": "a", "structured_outputs": {"structural_tag": "x"}}, "structured_outputs"),
     (C, {"prompt": "a", "structured_outputs": {"structural_tag": {"triggers": []}}}, "structured_outputs"),
     (C, {"prompt": "a", "response_format": {"type": "structural_tag", "triggers": ["<"], "structures": [{"begin": "a", "schema": {}, "end": "b"}]}}, "response_format"),
-    (C, {"prompt": "a", "response_format": {"type": "structural_tag", "triggers": ["<"], "structures": [{"begin": "<", "schema": {"not": {}}, "end": "b"}]}}, "response_format"),
+    (C, {"prompt": "a", "response_format": {"type": "structural_tag", "triggers": ["<"], "structures": [{"begin": "<", "schema": {"uniqueItems": True}, "end": "b"}]}}, "response_format"),
     (C, {"prompt": "a", "guided_regex": "a", "cadenza": {"kwargs": {"regex": "b"}}}, "cadenza"),
     (C, {"prompt": "a", "guided_regex": "a", "cadenza": {"kwargs": {"choice": ["b"]}}}, None),
     (C, {"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
+    (C, {"prompt": "a", "ignore_eos": True, "response_format": {"type": "json_object"}}, "response_format"),
+    (T, {**M, "ignore_eos": True, "guided_regex": "a+"}, "guided_regex"),
     (C, {"prompt": "a", "mirostat": 3}, "mirostat"), (C, {"prompt": "a", "mirostat": 1, "cadenza": {"strategy": "greedy"}}, "mirostat"),
     (C, {"prompt": "a", "mirostat": 1, "cadenza": {"pipeline": "story"}}, "mirostat"),
     (C, {"prompt": "a", "stop_token_ids": 5}, "stop_token_ids"), (C, {"prompt": "a", "stop_token_ids": ["a"]}, "stop_token_ids"),
@@ -330,7 +376,7 @@ refusals = [
     (C, {"prompt": "a", "presence_penalty": 3}, "presence_penalty"), (C, {"prompt": "a", "seed": 1.5}, "seed"),
     (C, {"prompt": "a", "response_format": {"type": "xml"}}, "response_format"),
     (C, {"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"),
-    (C, {"prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"schema": {"contains": {}}}}}, "response_format"),
+    (C, {"prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"schema": {"uniqueItems": True}}}}, "response_format"),
     (T, {}, "messages"), (T, {"messages": []}, "messages"), (T, {"messages": [{"role": "robot", "content": "a"}]}, "messages"),
     (T, {"messages": [{"role": "user", "content": 5}]}, "messages"), (T, {"messages": [{"role": "user"}]}, "messages"),
     (T, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages"),
@@ -358,6 +404,30 @@ refusals = [
     (C, {"prompt": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
     (C, {"prompt": "a", "logit_bias": {"05": 1}}, "logit_bias"), (C, {"prompt": "a", "top_n_sigma": "a"}, "top_n_sigma"),
     (C, {"prompt": "a", "stream": True, "stream_options": {"continuous_usage_stats": 1}}, "continuous_usage_stats"),
+    (C, {"prompt": "a", "best_of": 1, "n": 2}, "best_of"), (C, {"prompt": "a", "best_of": 2, "stream": True}, "best_of"),
+    (C, {"prompt": "a", "best_of": 129}, "best_of"), (T, {**M, "best_of": 2}, "best_of"), (C, {"prompt": "a", "n_predict": 0}, "n_predict"),
+    (C, {"prompt": "a", "messages": []}, "messages"), (C, {"prompt": "a", "tools": [{}]}, "tools"), (T, {**M, "prompt": "a"}, "prompt"),
+    (C, {"prompt": "a", "tool_choice": "required"}, "tool_choice"), (C, {"prompt": "a", "top_logprobs": 2}, "top_logprobs"),
+    (C, {"prompt": "a", "chat_template_kwargs": {"a": 1}}, "chat_template_kwargs"), (C, {"prompt": "a", "documents": 5}, "documents"),
+    (C, {"prompt": "a", "add_generation_prompt": True}, "add_generation_prompt"), (C, {"prompt": "a", "tfs_z": 0.5}, "tfs_z"),
+    (C, {"prompt": "a", "continue_final_message": True}, "continue_final_message"), (C, {"prompt": "a", "truncation_side": "right"}, "truncation_side"),
+    (C, {"prompt": "a", "max_tokens": 3, "cadenza": {"kwargs": {"max_new_tokens": 2}}}, "cadenza"),
+    (C, {"prompt": "a", "max_tokens": 3, "cadenza": {"kwargs": {"max_length": 9}}}, "cadenza"), (T, {**M, "documents": [5]}, "documents"),
+    (C, {"prompt": "a", "prompt_logprobs": 21}, "prompt_logprobs"),
+    (C, {"prompt": "a", "prompt_logprobs": True}, "prompt_logprobs"),
+    (C, {"prompt": "a", "prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
+    ("/v1/responses", {"input": "a", "prompt_logprobs": 1}, "prompt_logprobs"),
+    (C, {"prompt": "a", "seed": 3, "cadenza": {"kwargs": {"seed": 2}}}, "cadenza"), (T, {"messages": [{**M["messages"][0], "name": 5}]}, "messages"),
+    (C, {"prompt": "a", "temperature": 0, "cadenza": {"kwargs": {"temperature": 0.5}}}, "cadenza"),
+    (T, {**M, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
+    (T, {**M, "continue_final_message": True, "add_generation_prompt": True}, "continue_final_message"),
+    (C, {"prompt": "a", "structured_outputs": {"choice": []}}, "structured_outputs"),
+    ("/v1/responses", {"input": "a", "reasoning": 5}, "reasoning"), ("/v1/responses", {"input": "a", "reasoning": {"effort": 5}}, "reasoning.effort"),
+    ("/v1/responses", {"input": "a", "stream_options": 5}, "stream_options"), ("/tokenize", {"prompt": "a", "model": 5}, "model"),
+    ("/tokenize", {"prompt": "a", "messages": []}, "messages"), ("/tokenize", {"prompt": "a", "content": "a"}, "content"),
+    ("/tokenize", {"content": "a", "with_pieces": 1}, "with_pieces"), ("/tokenize", {"content": "a", "add_special": 1}, "add_special"),
+    ("/tokenize", {"prompt": "a", "return_token_strs": "yes"}, "return_token_strs"), ("/detokenize", {"tokens": [5], "model": 5}, "model"),
+    ("/tokenize", {**M, "reasoning_effort": 5}, "reasoning_effort"),
     (T, {**M, "echo": True}, "echo"), (T, {**M, "add_special_tokens": True}, "add_special_tokens"), (T, {**M, "user": {}}, "user"),
     (T, {**M, "reasoning_effort": 1}, "reasoning_effort"), ("/tokenize", {**M, "add_special_tokens": True}, "add_special_tokens"),
 ]
@@ -373,6 +443,9 @@ for path, body, param in refusals:
     error = answer.get("error", {})
     check(f"{body} is refused", status == 400, (status, answer))
     check(f"{body} names the field", error.get("type") == "invalid_request_error" and (not param or error.get("param") == param), answer)
+    if path in (C, T, "/v1/responses") and not {"stream", "stream_options"} & set(body):
+        status, _, streamed = s.ask("POST", path, {**body, "stream": True})
+        check(f"{body}, streamed: the same status", status == 400 and json.loads(streamed)["error"] == error, streamed)
     check(f"{body}: no path of the machine", folder not in json.dumps(answer) and "/work" not in json.dumps(answer), answer)
 for cadenza in ({"processors": [{"name": "xtc", "params": {"budget_ms": 60000}}]}, {"kwargs": {"budget_instructions": 1e9}},
                 {"pipeline": "story", "kwargs": {"dry.budget_memory": 1e9}}, {"pipeline": "story", "kwargs": {"dry.deadline_ms": 1e9}}):
@@ -380,6 +453,10 @@ for cadenza in ({"processors": [{"name": "xtc", "params": {"budget_ms": 60000}}]
     check(f"{cadenza}: limits are the owner's", status == 400 and "cannot be set by a request" in answer["error"]["message"], answer)
 status, answer = s.post(C, {"prompt": "a", "model": "other"})
 check("another model", status == 404 and answer["error"]["code"] == "model_not_found", answer)
+for path, body in (("/tokenize", {"prompt": "a"}), ("/detokenize", {"tokens": [5]})):
+    status, answer = s.post(path, {**body, "model": "other"})
+    check(f"another model: {path}", status == 404 and answer["error"]["code"] == "model_not_found", answer)
+    check(f"this model: {path}", s.post(path, {**body, "model": MODEL})[0] == 200)
 status, answer = s.post(C, {"prompt": [5] * 512})
 check("a prompt without room", status == 400 and answer["error"]["code"] == "context_length_exceeded", answer)
 answer = completion({"prompt": [5] * 505, "max_tokens": 100, "temperature": 0, "cadenza": {"kwargs": {"eos_token_id": []}}})
@@ -407,8 +484,8 @@ forms = [
     ({"guided_choice": ["a/b", "c"]}, {"choice": ["a/b", "c"]}), ({"grammar": GBNF}, {"grammar": GBNF}),
     ({"guided_grammar": 'start: "yes" | "no"'}, {"grammar": GBNF}),
     ({"cadenza": {"kwargs": {"regex": "a/b.lua"}}}, {"regex": "a/b.lua"}),
-    ({"response_format": {"type": "structural_tag", **TAGS}}, {"grammar": LARK}),
-    ({"structured_outputs": {"structural_tag": json.dumps(TAGS)}}, {"grammar": LARK}),
+    ({"response_format": {"type": "structural_tag", **TAGS}}, {"structural_tag": TAGS}),
+    ({"structured_outputs": {"structural_tag": json.dumps(TAGS)}}, {"grammar": LARK}), ({"cadenza": {"kwargs": {"structural_tag": TAGS}}}, {"grammar": LARK}),
     ({"structured_outputs": {"structural_tag": {"format": {"type": "triggered_tags", "triggers": [" of"], "tags": [
         {"begin": " of", "content": {"type": "json_schema", "json_schema": {"enum": [" \u00e9", 5]}}, "end": "."}]}}}}, {"grammar": LARK}),
     ({"response_format": {"type": "text"}, "grammar": "", "json_schema": {}}, {}),

@@ -11,6 +11,7 @@ TEMPLATE = ("{#- <tool_call> </tool_call> <think> </think> -#}"
             "{%- for m in messages -%}<|{{ m.role }}|>{{ m.content }}"
             "{%- for c in m.tool_calls or [] %}[{{ c.id }} {{ c.function.name }} {{ c.function.arguments.place }}]{% endfor -%}"
             "{%- if m.tool_call_id %}({{ m.tool_call_id }}){% endif -%}<|end|>{%- endfor -%}"
+            "{%- if reasoning_effort %}({{ reasoning_effort }}){% endif -%}"
             "{%- if add_generation_prompt -%}<|assistant|>{% if enable_thinking %}<think>\n{% endif %}{%- endif -%}")
 CALL = '{"name": "weather", "arguments": {"place": "Oslo", "days": 2}}'
 speaker = Speaker(folder, TEMPLATE)
@@ -19,6 +20,7 @@ answers = {
     "call": f"<tool_call>\n{CALL}\n</tool_call>",
     "two": f"I look.\n<tool_call>{CALL}</tool_call>\n<tool_call>" + '{"name": "now", "arguments": {}}</tool_call>',
     "broken": '<tool_call>{"name": }</tool_call> so',
+    "so": 'I look.\n\n<tool_call>{"name": }</tool_call> so',
     "thought": "<think>\nLet me see.\n</think>\n\nIt is sunny.",
     "thought_call": f"<think>a</think><tool_call>{CALL}</tool_call>",
     "open": "I think.\n</think>\nYes.",
@@ -87,6 +89,13 @@ history = [M[0], {"role": "assistant", "content": None, "tool_calls": [
     {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "sun"}]}]
 check("calls and their results", "[call_1 weather Oslo]" in prompt(messages=history) and "sun(call_1)" in prompt(messages=history),
       prompt(messages=history))
+told = prompt(reasoning_effort="high")
+check("reasoning_effort is the template's", "(high)" in told and "(" not in prompt(), told)
+check("chat_template_kwargs are more specific", "(low)" in prompt(reasoning_effort="high", chat_template_kwargs={"reasoning_effort": "low"}))
+longer = len(s.post("/tokenize", {"messages": M, "reasoning_effort": "high"})[1]["tokens"])
+for more in ({"reasoning": {"effort": "high"}}, {"reasoning_effort": "high"}):
+    used = s.post(R, {"input": "Weather?", "cadenza": {"pipeline": "plain"}, **more})[1]["usage"]
+    check("of a response too", used["input_tokens"] == longer, (used, longer))
 
 # --- chats, whole and streamed ---
 expected = { # content, reasoning, calls, reason
@@ -94,6 +103,7 @@ expected = { # content, reasoning, calls, reason
     "call": (None, "", [("weather", ARGUMENTS)], "tool_calls"),
     "two": ("I look.", "", [("weather", ARGUMENTS), ("now", {})], "tool_calls"),
     "broken": (answers["broken"], "", [], "stop"),
+    "so": (answers["so"], "", [], "stop"),
     "thought": ("It is sunny.", "Let me see.", [], "stop"),
     "thought_call": (None, "a", [("weather", ARGUMENTS)], "tool_calls"),
 }
@@ -171,8 +181,8 @@ got = chat("call", tools=strict(1))["message"]
 check("arguments that would not fit", calls_of(got["tool_calls"])[0][1]["days"] <= 1, got)
 got = chat("two", tools=strict(5), parallel_tool_calls=False)["message"]
 check("one call, and no more", got["content"] == "I look." and len(got["tool_calls"]) == 1, got)
-status, answer = s.post(T, body("plain", tools=[{"type": "function", "function": {"name": "a", "strict": True, "parameters": {"contains": {}}}}]))
-check("a strict schema that is not supported", status == 400 and answer["error"]["param"] == "tools" and "contains" in answer["error"]["message"], answer)
+status, answer = s.post(T, body("plain", tools=[{"type": "function", "function": {"name": "a", "strict": True, "parameters": {"uniqueItems": True}}}]))
+check("a strict schema that is not supported", status == 400 and answer["error"]["param"] == "tools" and "uniqueItems" in answer["error"]["message"], answer)
 
 # --- a form of the answer, which begins behind the reasoning that the template opens ---
 YES = {"response_format": {"type": "json_schema", "json_schema": {"name": "w", "schema": {"enum": ["yes", "no"]}}}}
@@ -193,7 +203,7 @@ for more, param in (({"tools": [5]}, "tools"), ({"tools": [{"type": "web_search"
                     ({"tool_choice": "required"}, "tool_choice"), ({"tools": TOOLS, "tool_choice": 5}, "tool_choice"),
                     ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "then"}}}, "tool_choice"),
                     ({"tools": TOOLS, "tool_choice": "required", "response_format": {"type": "json_object"}}, "tool_choice"),
-                    ({"tools": [{"type": "function", "function": {"name": "a", "parameters": {"contains": {}}}}], "tool_choice": "required"}, "tool_choice"),
+                    ({"tools": [{"type": "function", "function": {"name": "a", "parameters": {"uniqueItems": True}}}], "tool_choice": "required"}, "tool_choice"),
                     ({"parallel_tool_calls": 5}, "parallel_tool_calls"), ({"reasoning_format": "loud"}, "reasoning_format")):
     status, answer = s.post(T, body("plain", **more))
     check(f"{more} is refused", status == 400 and answer["error"]["param"] == param, answer)
@@ -290,7 +300,7 @@ for more, param in (({"input": None}, "input"), ({"input": 5}, "input"), ({"inpu
                     ({"background": True}, "background"), ({"include": 5}, "include"), ({"max_tokens": 5}, "max_tokens"),
                     ({"messages": []}, "input"), ({"logprobs": True}, "logprobs"), ({"prompt": {"id": "p"}}, "prompt"), ({"include": ["file_search"]}, "include"),
                     ({"text": {"format": {"type": "xml"}}}, "text.format"), ({"text": {"format": {"type": "json_schema"}}}, "text.format"),
-                    ({"text": {"format": {"type": "json_schema", "schema": {"contains": {}}}}}, "text.format"),
+                    ({"text": {"format": {"type": "json_schema", "schema": {"uniqueItems": True}}}}, "text.format"),
                     ({"response_format": {"type": "json_object"}}, "response_format"), ({"text": 5}, "text"), ({"tools": 5}, "tools"),
                     ({"tools": [{"type": "web_search"}]}, "tools"), ({"tool_choice": "required"}, "tool_choice"),
                     ({"max_output_tokens": 0}, "max_output_tokens"), ({"max_output_tokens": "5"}, "max_output_tokens"),

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 
-from server import MODEL, PROGRAM, Server, check, done, parse, until, write_hold
+from server import MODEL, PROGRAM, Server, check, done, parse, run, until, write_hold
 
 folder = tempfile.mkdtemp()
 
@@ -29,6 +29,7 @@ def said(text):
 check("a good one", "nothing is wrong" in said(f"[server]\nport = 0\ncors_origin = https://a.example, https://b.example\n"
                                                f"open_metrics = yes\nmax_body = 1M\n[model a]\npath = {MODEL}\nidle = 5\n"))
 check("a scheduler's section", "nothing is wrong" in said("[server]\nport = 0\nscheduler = priority\n[priority]\nageing = 5\nprompt_rows = 8\n"))
+check("further models", "nothing is wrong" in said(f"[server]\nport = 0\n[models]\nreward = {MODEL}\n"))
 for text, sentence in [
     ("[server]\nprt = 1\n", "wrong.ini:2:1: [server] has no key 'prt'; did you mean 'port'?"),
     ("[server]\nport = 70000\n", "wrong.ini:2:8: port = 70000: expected a number from 0 to 65535"),
@@ -55,12 +56,20 @@ os.mkdir(os.path.join(folder, "pipelines"))
 write("pipelines/story.ini", "[generation]\ndo_sample = no\nmax_new_tokens = 4\n")
 write_hold(os.path.join(folder, "pipelines"))
 write("keys", "first\n")
+write("pipelines/ask.lua", """return cadenza.strategy { id = "org.example.ask", version = "1.0.0", one_row = true, greedy = true,
+  run = function(ctx) ctx:result("n", ctx:facts("reward").n_vocab); ctx:append(5) end }
+""")
+write("pipelines/ask.ini", "[pipeline]\nstrategy = lua:ask.lua\n[generation]\nmax_new_tokens = 1\n")
+write("pipelines/own.ini", f"[pipeline]\nuse = ask.ini\n[models]\nreward = {MODEL}\n")
+os.symlink(MODEL, os.path.join(folder, "judge"))
 good = f"""[server]
 listen = 127.0.0.1:0
 api_key_file = keys
 pipelines = pipelines
 cors_origin = https://a.example
 open_metrics = yes
+[models]
+reward = judge
 [model one]
 path = {MODEL}
 load = start
@@ -83,6 +92,9 @@ check("keys of the file", s.post("/v1/completions", ASK)[0] == 401)
 check("open metrics", s.ask("GET", "/metrics")[0] == 200)
 status, one = s.post("/v1/completions", ASK, key)
 check("the first model is the default", status == 200 and one["model"] == "one", one)
+for name in ["ask", "own"]:
+    status, judged = s.post("/v1/completions", {"prompt": "river", "cadenza": {"pipeline": name}}, key)
+    check(f"{name} has the model that a file names", status == 200 and judged["cadenza"]["results"][0]["n"] > 0, judged)
 held = s.hold("first", model="two") # it stays while somebody uses it
 check("the second is loaded", cards() == {"one": True, "two": True}, cards())
 status, two = s.post("/v1/completions", {**ASK, "model": "two"}, key)
@@ -115,7 +127,7 @@ check("the old key is out", s.post("/v1/completions", ASK, key)[0] == 401)
 key = [("Authorization", "Bearer second")]
 check("the new one is in", s.post("/v1/completions", ASK, key)[0] == 200)
 check("a new model", s.post("/v1/completions", {**ASK, "model": "three"}, key)[0] == 200)
-check("a new pipeline", {p["id"] for p in s.get("/v1/pipelines", key)[1]["data"]} == {"story", "other", "hold"})
+check("a new pipeline", {p["id"] for p in s.get("/v1/pipelines", key)[1]["data"]} == {"story", "other", "hold", "ask", "own"})
 origin = lambda name: s.ask("POST", "/v1/completions", ASK, [*key, ("Origin", name)])
 check("a new origin", origin("https://b.example")[1].get("access-control-allow-origin") == "https://b.example")
 check("the old origin", origin("https://a.example")[0] == 403)
@@ -164,9 +176,9 @@ s.stop()
 
 # --- prompts that wait are counted in tokens ---
 s = Server("--max-queue-tokens", "50", "--max-running", "1", "--pipelines", os.path.join(folder, "pipelines"))
-held = [s.hold()] # it runs
-s.settle()
-held.append(s.hold(prompt="river " * 60)) # and this one waits
+held = [s.hold(prompt="river " * 60)] # there is a place for it
+check("what has a place waits for nothing", s.metrics()["num_prompt_tokens_waiting"] == 0, s.metrics())
+held.append(s.hold(prompt="river " * 60)) # and none for this one
 check("its tokens are counted", s.metrics()["num_prompt_tokens_waiting"] > 50, s.metrics())
 status, headers, text = s.ask("POST", "/v1/completions", ASK)
 check("too many tokens wait", status == 429 and "retry-after" in headers and b"tokens of prompts" in text, (status, headers, text))
@@ -190,4 +202,42 @@ second = subprocess.run([PROGRAM, "serve", MODEL, "--listen", "unix:" + at], cap
 check("a second one is refused", second.returncode == 1 and "cannot listen" in second.stderr, second)
 s.stop()
 check("the file is gone", not os.path.exists(at))
+
+# --- control vectors of a model's own ---
+make = [PROGRAM, "steer", "make", write("glad.txt", "A glad day.\nWe laughed.\n"), write("sad.txt", "A sad night.\nWe cried.\n"), MODEL]
+made = subprocess.run([*make, "-o", os.path.join(folder, "glad.gguf")], capture_output=True, text=True)
+check("a control vector", made.returncode == 0, made)
+BODY = {"prompt": "cat (noun): a", "max_tokens": 12, "temperature": 0, "return_token_ids": True}
+alone = {name: run("-p", BODY["prompt"], "-n", "12", "-s", "do_sample=no", *more)["ids"] for name, more in (
+    ("plain", ()), ("glad", ("--control-vector-scaled", os.path.join(folder, "glad.gguf:6"), "--control-vector-layer-range", "2:3")),
+    ("other", ("--control-vector", os.path.join(folder, "glad.gguf"), "--control-vector-scaled", os.path.join(folder, "glad.gguf:-9"))))}
+check("they change what is said", len({str(ids) for ids in alone.values()}) == 3, alone)
+
+
+def steered(glad):
+    return write("steered.ini", f"[server]\nport = 0\n[model plain]\npath = {MODEL}\n[model glad]\npath = {MODEL}\n{glad}")
+
+
+def tokens(model):
+    return s.post("/v1/completions", {**BODY, "model": model})[1]["choices"][0]["token_ids"]
+
+
+s = Server("--config", steered("control_vector_scaled = glad.gguf:6\ncontrol_vector_layer_range = 2:3\n"))
+check("a model without", tokens("plain") == alone["plain"])
+check("and with its own", tokens("glad") == alone["glad"])
+steered(f"control_vector = {folder}/glad.gguf\ncontrol_vector_scaled = glad.gguf:-9\n")
+status, answer = s.post("/v1/pipelines/reload", {})
+check("read again", status == 200, answer)
+check("others from now on", tokens("glad") == alone["other"] and tokens("plain") == alone["plain"])
+steered("control_vector = no-such.gguf\n")
+check("read again", s.post("/v1/pipelines/reload", {})[0] == 200)
+status, answer = s.post("/v1/completions", {**BODY, "model": "glad"})
+check("a file that is not there", status == 503 and "no-such" not in str(answer) and s.has_said("no-such.gguf"), answer)
+s.stop()
+s = Server("--config", steered("control_vector_scaled = glad.gguf:6\ncontrol_vector_layer_range = 2:3\n"),
+           "--control-vector", os.path.join(folder, "glad.gguf"), "--control-vector-scaled", os.path.join(folder, "glad.gguf:-9"))
+check("the command line's are of models without their own", tokens("plain") == alone["other"] and tokens("glad") == alone["glad"])
+s.stop()
+found = said("[model a]\npath = x\ncontrol_vectr = a.gguf\n")
+check("a name that is wrong", "did you mean 'control_vector'?" in found, found)
 done()

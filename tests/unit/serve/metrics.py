@@ -54,7 +54,7 @@ def check_form(m):
         check(f"{name}: the last is all", counts[-1] == m.of(name.removeprefix("cadenza:") + "_count"), buckets)
 
 
-WANTED = """num_requests_running num_requests_waiting kv_cache_usage_perc prompt_tokens_total generation_tokens_total
+WANTED = """num_requests_running num_requests_paused num_requests_waiting kv_cache_usage_perc prompt_tokens_total generation_tokens_total
     request_success_total prefix_cache_queries_total prefix_cache_hits_total num_preemptions_total time_to_first_token_seconds
     inter_token_latency_seconds e2e_request_latency_seconds request_queue_time_seconds request_prefill_time_seconds
     request_decode_time_seconds request_prompt_tokens request_generation_tokens request_params_n request_params_max_tokens

@@ -241,7 +241,7 @@ class Server:
 
     def hold(self, key=None, **body):
         """A connection whose request of `write_hold` is taken, and runs or waits for its turn until it is closed. Nothing else may
-        begin or end meanwhile. A pipeline of the caller's may use that one."""
+        begin or end meanwhile. `cadenza` may name another pipeline that never ends, such as one whose `use` is hold.ini."""
         body = {"prompt": "a", "max_tokens": 400, "ignore_eos": True, "cadenza": {"pipeline": "hold"}, **body}
         more = len(body["prompt"]) if isinstance(body["prompt"], list) else 1
         before = self.load()
@@ -249,10 +249,6 @@ class Server:
         c.sendall(post(body, key))
         until(lambda: self.load() == before + more)
         return c
-
-    def settle(self):
-        """Waits until nothing waits: what was taken runs, and the queue is empty."""
-        until(lambda: self.metrics()["num_requests_waiting"] == 0)
 
     def load(self):
         """Requests that run or wait."""

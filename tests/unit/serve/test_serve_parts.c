@@ -153,15 +153,18 @@ static const struct {
     unsigned n_running, n_pending;
     uint64_t n_passes, n_failed;
     bool still;
+    unsigned n_paused;
 } looks[] = {
-    {5000, 1, 0, 0, 0, false}, /* the first request has come before the first look */
-    {5001, 1, 0, 0, 0, false}, {5030, 1, 0, 0, 0, false},
-    {5031, 1, 0, 0, 0, true},  {5032, 1, 0, 1, 0, false}, /* it moves again */
-    {5062, 0, 1, 1, 0, false}, {5063, 0, 1, 1, 0, true},  /* work that only waits */
-    {5064, 0, 0, 1, 0, false},                            /* that work was given up */
-    {9000, 0, 0, 1, 0, false},                            /* nothing to do is no standing still */
-    {9001, 3, 0, 1, 0, false}, {9031, 3, 0, 1, 1, false}, /* an end in an error is progress */
-    {9061, 3, 0, 1, 1, false}, {9062, 3, 0, 1, 1, true},
+    {5000, 1, 0, 0, 0, false, 0}, /* the first request has come before the first look */
+    {5001, 1, 0, 0, 0, false, 0}, {5030, 1, 0, 0, 0, false, 0},
+    {5031, 1, 0, 0, 0, true, 0},  {5032, 1, 0, 1, 0, false, 0}, /* it moves again */
+    {5062, 0, 1, 1, 0, false, 0}, {5063, 0, 1, 1, 0, true, 0},  /* work that only waits */
+    {5064, 0, 0, 1, 0, false, 0},                               /* that work was given up */
+    {9000, 0, 0, 1, 0, false, 0}, /* nothing to do is no standing still */
+    {9001, 3, 0, 1, 0, false, 0}, {9031, 3, 0, 1, 1, false, 0}, /* an end in an error is progress */
+    {9061, 3, 0, 1, 1, false, 0}, {9062, 3, 0, 1, 1, true, 0},
+    {9063, 2, 3, 1, 1, false, 2}, {9900, 2, 3, 1, 1, false, 2}, /* all wait for their readers */
+    {9931, 2, 3, 1, 1, true, 1},
 };
 
 static void test_watch(void **state)
@@ -171,6 +174,7 @@ static void test_watch(void **state)
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
         const cdz_stats stats = {.n_running = looks[i].n_running,
                                  .n_pending = looks[i].n_pending,
+                                 .n_paused = looks[i].n_paused,
                                  .n_passes = looks[i].n_passes,
                                  .n_failed = looks[i].n_failed};
         if (cdz_serve_watch_look(&watch, &stats, looks[i].now) != looks[i].still)

@@ -24,8 +24,9 @@ write_hold(folder)
 def order(server, guests, key=None):
     """Numbers of guests, (key, priority), from 1, in the order in which they begin: a guest's prompt is as long as its number."""
     status = []
+    before = server.metrics()["iterations_total"]
     held = server.hold(key)
-    server.settle()
+    until(lambda: server.metrics()["iterations_total"] > before) # it has begun
 
     def ask(number, own, priority):
         body = {"prompt": [10] * number, "temperature": 0, "max_tokens": 3, "cadenza": {"pipeline": "tell"}}

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,17 @@ static void test_sentences(void **state)
     refuses(twice, sizeof twice - 1, NULL, "piece 1 is there twice");
     refuses(latin, sizeof latin - 1, NULL, "piece 0 is not a text");
     refuses(endless, sizeof endless - 1, NULL, "a score that is no number");
-    refuses(bpe, bpe_len, "{\"tokenizer_class\": \"PegasusTokenizer\"}", "PegasusTokenizer");
+    refuses(bpe, bpe_len, "{\"tokenizer_class\": \"XLNetTokenizer\"}", "XLNetTokenizer");
+    refuses(bpe, bpe_len, "{\"tokenizer_class\": \"PegasusTokenizer\"}",
+            "its kind is BPE, expected Unigram");
+    refuses(unigram, unigram_len, "{\"tokenizer_class\": \"NllbTokenizer\"}",
+            "its kind is Unigram, expected BPE");
+    refuses(bpe, bpe_len, "{\"tokenizer_class\": \"NllbTokenizer\", \"src_lang\": \"de\"}",
+            "\"src_lang\" \"de\" is no language of it");
+    refuses(unigram, unigram_len, "{\"tokenizer_class\": \"PegasusTokenizer\", \"offset\": 1}",
+            "\"offset\" must be 0 or from 2 to 1000");
+    refuses(twice, 5, "{\"tokenizer_class\": \"PegasusTokenizer\"}",
+            "PegasusTokenizer's models have padding and end in front");
     refuses(bpe, bpe_len, "{\"tokenizer_class\": \"T5Tokenizer\"}",
             "its kind is BPE, expected Unigram");
     refuses(unigram, unigram_len, "{\"tokenizer_class\": \"LlamaTokenizer\"}",
@@ -124,7 +135,15 @@ static void test_numbers(void **state)
                {"{\"tokenizer_class\": \"T5Tokenizer\"}", "{\"<unk>\": 0}",
                 "its tokens are numbered by vocab.json"},
                {"{\"tokenizer_class\": \"MarianTokenizer\"}", NULL,
-                "MarianTokenizer reads source.spm and vocab.json"}};
+                "MarianTokenizer reads source.spm and vocab.json"},
+               {"{\"tokenizer_class\": \"M2M100Tokenizer\"}", NULL,
+                "M2M100Tokenizer reads sentencepiece.bpe.model and vocab.json, which is not there"},
+               {"{\"tokenizer_class\": \"M2M100Tokenizer\", \"src_lang\": \"xx\"}",
+                "{\"<unk>\": 1, \"</s>\": 0}", "\"src_lang\" \"xx\" is no language of it"},
+               {"{\"tokenizer_class\": \"M2M100Tokenizer\"}", "{\"<unk>\": 1, \"__de__\": 0}",
+                "\"__de__\" is there twice"},
+               {"{\"tokenizer_class\": \"MBartTokenizer\", \"src_lang\": \"af_ZA\"}", NULL,
+                "\"src_lang\" \"af_ZA\" is no language of it"}};
     size_t len;
     (void)state;
     char *unigram = read_model(FOLDERS "t5/spiece.model", &len);
@@ -141,12 +160,41 @@ static void test_numbers(void **state)
     free(unigram);
 }
 
+/* Special tokens that a model lacks get their ids in the reference's order. */
+static void test_roles(void **state)
+{
+    static const char config[] =
+        "{\"tokenizer_class\": \"LlamaTokenizer\", \"unk_token\": \"<u>\", \"bos_token\": \"<b>\", "
+        "\"eos_token\": \"<e>\", \"pad_token\": \"<p>\", \"mask_token\": \"<m>\", \"sep_token\": \"<se>\", "
+        "\"cls_token\": \"<c>\", \"additional_special_tokens\": [\"<x>\"]}";
+    static const char *const expected[] = {"<b>", "<e>", "<u>", "<se>", "<p>", "<c>", "<m>", "<x>"};
+    cdz_arena arena = {0};
+    cdz_json root;
+    cdz_buf out = {0};
+    cdz_error err = {0};
+    size_t len;
+    (void)state;
+    char *bytes = read_model(FOLDERS "llama/tokenizer.model", &len);
+    assert_int_equal(cdz_tokenizer_json_of_sentencepiece(bytes, len, parsed(&arena, &root, config),
+                                                         NULL, "a.model", &out, &err),
+                     CDZ_OK);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"id\":%d,\"content\":\"%s\"", 1000 + (int)i, expected[i]);
+        if (!strstr(out.data, text)) fail_msg("there is no %s", text);
+    }
+    cdz_buf_free(&out);
+    cdz_arena_free(&arena);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentences),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_roles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,28 +243,67 @@ static void test_sentencepiece(void **state)
     check_folder("sentencepiece_llama_old", 399);
     check_folder("sentencepiece_gemma", 392);
     check_folder("sentencepiece_t5", 399);
+    check_folder("sentencepiece_mbart", 399);
+    check_folder("sentencepiece_mbart50", 399);
+    check_folder("sentencepiece_pegasus", 399);
+    check_folder("sentencepiece_nllb", 399);
+    check_folder("sentencepiece_nllb_old", 399);
 }
 
-/* A pair of SentencePiece models, one of them for decoding alone, whose tokens vocab.json numbers. Written by Python's own
- * tokenizer class, which knows no offsets. */
-static void test_marian(void **state)
+/* What was not written by a tokenizer that knows offsets and streams. */
+static void check_plain_folder(const char *name, size_t n_cases, bool decoded)
 {
-    (void)state;
-    fixture f = {.name = "marian", .scratch = cdz_tokenizer_scratch_new()};
+    fixture f = {.name = name, .scratch = cdz_tokenizer_scratch_new()};
+    char folder[256];
     cdz_error err = {0};
-    if (cdz_tokenizer_open(CADENZA_TEST_DATA "/tokenizers/marian", &f.tok, &err) != CDZ_OK)
-        fail_msg("%s", err.text);
+    snprintf(folder, sizeof folder, "%s/tokenizers/%s", CADENZA_TEST_DATA, name);
+    if (cdz_tokenizer_open(folder, &f.tok, &err) != CDZ_OK) fail_msg("%s", err.text);
     read_json(&f.arena, f.name, "cases.json", &f.cases);
-    assert_int_equal(f.cases.len, 344);
+    assert_int_equal(f.cases.len, n_cases);
     for (uint32_t i = 0; i < f.cases.len; i++) {
         const cdz_json *c = &f.cases.items[i];
         check_encode(&f, c, i, CDZ_ENCODE_SPECIAL, "ids");
         check_encode(&f, c, i, 0, "ids_no_special");
         check_decode(&f, c, i, CDZ_DECODE_SKIP_SPECIAL, "decoded_skip_special");
+        if (decoded) check_decode(&f, c, i, 0, "decoded");
     }
     const size_t n_failed = f.n_failed;
     close_fixture(&f);
     assert_int_equal(n_failed, 0);
+}
+
+/* A pair of SentencePiece models, one of them for decoding alone, whose tokens vocab.json numbers. Written by Python's own
+ * tokenizer class. */
+static void test_marian(void **state)
+{
+    (void)state;
+    check_plain_folder("marian", 344, false);
+}
+
+/* One model that vocab.json numbers, with languages behind. Written by Python's own tokenizer class. */
+static void test_m2m100(void **state)
+{
+    (void)state;
+    check_plain_folder("m2m100_bpe", 364, true);
+    check_plain_folder("m2m100_unigram", 364, true);
+    check_plain_folder("m2m100_wmt21", 364, true);
+}
+
+/* Folders with vocab.json and merges.txt alone. */
+static void test_byte_pairs(void **state)
+{
+    (void)state;
+    check_plain_folder("pairs_blenderbot", 399, true);
+    check_plain_folder("pairs_bart", 399, true);
+    check_plain_folder("pairs_opt", 399, true);
+    check_plain_folder("pairs_qwen2", 399, true);
+}
+
+/* Mistral's own file, its cases written by tiktoken's rule. */
+static void test_tekken(void **state)
+{
+    (void)state;
+    check_plain_folder("tekken", 459, true);
 }
 
 static void test_bert(void **state)
@@ -287,7 +326,9 @@ int main(void)
         cmocka_unit_test(test_o200k),         cmocka_unit_test(test_llama2),
         cmocka_unit_test(test_phi3),          cmocka_unit_test(test_t5),
         cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_marian),
-        cmocka_unit_test(test_bert),          cmocka_unit_test(test_wordlevel),
+        cmocka_unit_test(test_m2m100),        cmocka_unit_test(test_byte_pairs),
+        cmocka_unit_test(test_tekken),        cmocka_unit_test(test_bert),
+        cmocka_unit_test(test_wordlevel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-"""What the fuzzer says of one case: judge_case.py CADENZA FILE. FILE: {"description": the
+"""What the fuzzer says of cases, a line each: judge_case.py CADENZA FILE... FILE: {"description": the
 model's, "case": the request, "says": what is expected here}."""
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from batch import Setup, classify, judge_folder
 from reference import Reference
 
 
-def main(program: str, path: str) -> None:
+def judge(program: str, path: str) -> str:
     with open(path) as f:
         given = json.load(f)
     description, case = given["description"], given["case"]
@@ -22,10 +22,10 @@ def main(program: str, path: str) -> None:
         answer = reference.answer(case)
         verdict = judge_folder(setup, folder, [(case, answer)])
         if verdict == cadenza.Verdict(passed=1):
-            print("same")
-            return
+            return "same"
         judged = classify(setup, folder, description, reference, case, answer, verdict.failed[case["id"]], False)
-        print(f"{judged.what}: {judged.why}")
+        return f"{judged.what}: {judged.why}"
 
 
-main(*sys.argv[1:])
+for name in sys.argv[2:]:
+    print(judge(sys.argv[1], name))

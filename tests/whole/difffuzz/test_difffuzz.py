@@ -151,13 +151,14 @@ class WithTheReference(unittest.TestCase):
                 self.assertTrue(os.path.exists(os.path.join(finds, name, "m", "model.safetensors")))
 
     def test_cases_that_were_judged_wrongly_are_judged_right(self) -> None:
-        for name in sorted(os.listdir(os.path.join(HERE, "judged"))):
-            path = os.path.join(HERE, "judged", name)
+        paths = [os.path.join(HERE, "judged", name) for name in sorted(os.listdir(os.path.join(HERE, "judged")))]
+        says = []
+        for path in paths:
             with open(path) as f:
-                says = json.load(f)["says"]
-            done = subprocess.run([os.environ["DIFFFUZZ_PYTHON"], os.path.join(HERE, "judge_case.py"), os.environ["CADENZA"], path],
-                                  capture_output=True, text=True)
-            self.assertEqual(done.stdout, says + "\n", name + done.stderr)
+                says.append(json.load(f)["says"])
+        done = subprocess.run([os.environ["DIFFFUZZ_PYTHON"], os.path.join(HERE, "judge_case.py"), os.environ["CADENZA"], *paths],
+                              capture_output=True, text=True)
+        self.assertEqual(done.stdout.splitlines(), says, done.stderr)
 
 
 if __name__ == "__main__":

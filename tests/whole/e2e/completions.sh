@@ -19,26 +19,20 @@ by_bash() {
         if [ ${#COMPREPLY[@]} -gt 0 ]; then printf "%s\n" "${COMPREPLY[@]}"; else compgen -f -- "${COMP_WORDS[COMP_CWORD]}"; fi' - "$1"
 }
 by_fish() { HOME=$work fish -c 'cadenza completion fish | source; complete -C $argv[1]' "$1" | cut -f1; }
-# In a terminal of its own: what it shows after the key, a word a line.
+# In a terminal of its own: what it shows after the key, a word a line. The key completes, has the list shown, and says so.
 cat >press_tab.zsh <<'END'
 zmodload zsh/zpty
 zpty asked zsh -f -i
-zpty -w asked "PS1=; stty cols 200; fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -d $PWD/dump; echo rea\"\"dy"
+zpty -w asked "PS1=; stty cols 200 rows 200; fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -d $PWD/dump"
+zpty -w asked 'press() { zle expand-or-complete; zle -R; print; print -r -- do""ne }; zle -N press; bindkey "^I" press; echo rea""dy'
 zpty -r asked said '*ready*'
 zpty -n -w asked "$1"$'\t'
-all= quiet=0
-for ((tries = 0; tries < 300 && quiet < 5; tries++)); do # until it has been quiet for a while
-    found=
-    while zpty -r -t asked part; do found+=$part; done
-    if [[ -z $found && $all = *$1* ]]; then ((++quiet)); else quiet=0; fi
-    all+=$found
-    sleep 0.1
-done
+zpty -r asked all '*done*'
 print -r -- "$all"
 END
 by_zsh() {
     cadenza completion zsh >_cadenza
-    zsh -f press_tab.zsh "$1" 2>&1 | sed -E 's/\x1b\[[0-9;?]*[a-zA-Z]//g' | grep -oE '[-a-z_.0-9]+'
+    timeout 60 zsh -f press_tab.zsh "$1" 2>&1 | sed -E 's/\x1b\[[0-9;?]*[a-zA-Z]//g' | grep -oE '[-a-z_.0-9]+'
 }
 
 # shell | the line so far | a word that it offers, or !word that it does not

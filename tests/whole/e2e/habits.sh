@@ -93,7 +93,7 @@ rows() {
 2|cadenza run -p a -ngl 99|run: -ngl is not an option here: a device computes all layers: --device cuda; see `cadenza run --help`
 2|cadenza run -p a --torch-dtype bfloat16|run: --torch-dtype is not an option here: weights are used in the type they are stored in; --quantize TYPE makes them smaller; see `cadenza run --help`
 2|cadenza run -p a --no-do-sample=yes|run: --no-do-sample takes no value; see `cadenza run --help`
-2|cadenza tokenize --kv-cache f16 -p a|tokenize: --kv-cache is not an option here; run, chat, serve, lua, explain, detect, score, bench and parity have it; see `cadenza tokenize --help`
+2|cadenza tokenize --kv-cache f16 -p a|tokenize: --kv-cache is not an option here; run, chat, serve, lua, explain, detect, steer, score, bench and parity have it; see `cadenza tokenize --help`
 2|cadenza model check --device cpu|model: check takes no --json, no --context and no --device; see `cadenza model --help`
 2|cadenza chat --profile|chat: --profile is not an option here; run has it; see `cadenza chat --help`
 2|cadenza explain hf --timeout=3|explain: --timeout is not an option here; run, chat, lua, score, bench and parity have it; see `cadenza explain --help`

@@ -45,6 +45,7 @@ detect||-p hello -w {"greenlist_ratio":0.5}|
 score||--text hello|
 bench||--prompt-tokens 4 --new-tokens 2 --context 2 --rounds 1|
 parity||PARITY|
+steer|make|lines.jsonl context.json MODEL -o made.gguf|
 version|||
 model|list||
 list|||

@@ -54,6 +54,7 @@ same "a prompt is continued" "$river" " large natural stream of water (larger th
 same "standard input is a prompt" "$(echo 'river (noun): a' | cadenza run "${greedy[@]}")" "$river"
 same "the model can be named" "$(cadenza run "$model" "${greedy[@]}" -p 'river (noun): a')" "$river"
 same "ids are a prompt" "$(cadenza run "${greedy[@]}" --ids 360,336,292,305,299,261)" "$river"
+same "without a tokenizer ids are the answer" "$(cadenza run "$root/tests/golden/gpt2" "${greedy[@]}" --ids 5,6,7 --max-new-tokens 4)" 142,42,96,222
 check "json is JSON" bash -c "cadenza run ${greedy[*]} -p 'river (noun): a' --json | grep -q '\"finish_reason\": \"stop\"'"
 same "a seed repeats" "$(cadenza run --seed 5 -p 'music is')" "$(cadenza run --seed 5 -p 'music is')"
 differ "seeds differ" "$(cadenza run --seed 5 -p 'music is')" "$(cadenza run --seed 6 -p 'music is')"
@@ -346,7 +347,7 @@ same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" 
 same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
 check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
 check "model info as JSON" bash -c "cadenza model info --json | grep -q '\"parameters\": 5401856'"
-for command in run chat explain plugin model tokenize template grammar detect config score parity version; do
+for command in run chat explain plugin model tokenize template grammar detect steer config score parity version; do
     check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
 done
 check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'
@@ -445,7 +446,7 @@ refused "a value that is not taken" 2 "model: --json takes no value" cadenza mod
 refused "a context to check at" 2 "check takes no --json, no --context and no --device" cadenza model check --context 5
 refused "a model verb that is none" 2 "found inspect" cadenza model inspect
 refused "the beginning of two flags" 2 "explain: --pl may be --plan or --plugin" cadenza explain --pl a
-for command in run chat lua explain plugin model tokenize template grammar detect config score bench parity completion manual version; do
+for command in run chat lua explain plugin model tokenize template grammar detect steer config score bench parity completion manual version; do
     refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
 done
 refused "a config that cannot be" 2 "max_new_tokens = 0" cadenza config validate -s max_new_tokens=0
@@ -554,6 +555,7 @@ wait $!
 case $? in 0 | 1 | 130) good ;; *) bad "Ctrl-C: status $?" ;; esac
 
 # --- a plugin's loop without an end: the first Ctrl-C cannot stop it, and it is said what the second does
+rm -f out err # what the command before printed is no sign of this one
 env --default-signal=INT cadenza run -p 'music is' --plugin "$build/tests/isolate/misdeed.so" -s pipeline.strategy=test.misdeed_loop -s test.misdeed_loop.deed=loop >out 2>err </dev/null &
 for _ in $(seq 600); do [ -s out ] && break; sleep 0.1; done
 kill -INT $! 2>/dev/null

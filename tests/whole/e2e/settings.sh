@@ -18,7 +18,7 @@ cadenza plugin schema >members
 cadenza --help >help
 cadenza manual | sed 's/\\-/-/g' >manual
 for shell in bash zsh fish; do cadenza completion $shell >of_$shell; done
-commands=(run chat serve lua explain plugin 'plugin test' pull list model 'model convert' 'model quantize' tokenize template grammar config detect score
+commands=(run chat serve lua explain plugin 'plugin test' pull list model 'model convert' 'model quantize' tokenize template grammar config detect steer score
     bench 'bench serve' parity completion manual version)
 for c in "${commands[@]}"; do
     cadenza $c --help all >"help of $c"
@@ -140,6 +140,7 @@ asked_of() {
     explain) echo hf ;;
     detect) echo -p a -w '{"bias":4}' ;;
     score) echo --text a ;;
+    steer) echo make a b -o c ;;
     parity) echo "$root/tests/golden/llama_gqa" ;;
     esac
 }

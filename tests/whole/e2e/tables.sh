@@ -14,7 +14,7 @@ bad() {
 }
 same() { if diff "$2" "$3" >"$work/diff"; then good; else bad "$1: $(head -5 "$work/diff")"; fi; }
 
-pages=(run chat serve lua explain plugin "plugin test" pull list model "model convert" "model quantize" tokenize template grammar config detect score
+pages=(run chat serve lua explain plugin "plugin test" pull list model "model convert" "model quantize" tokenize template grammar config detect steer score
     bench "bench serve" parity completion manual version)
 
 # The options that a text names at the head of a row, one a line.

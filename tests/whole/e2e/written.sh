@@ -13,6 +13,8 @@ cadenza plugin new package --lang lua >/dev/null
 printf '{"prompt": "a", "kwargs": {"max_new_tokens": 2}}\n' >lines.jsonl
 printf '{"prompt": "a", "kwargs": {"max_new_tokens": 2, "output_scores": true}}\n' >request.json
 cp -r "$model" small
+printf 'a happy dog\n' >glad.txt
+printf 'a sad dog\n' >sad.txt
 
 # --- the commands: each writes "$1"; `answer` is what its file begins with, `old` what may be replaced
 write_config() { cadenza config save -s temperature=0.5 -s do_sample=yes -o "$1"; }
@@ -21,6 +23,7 @@ write_output() { cadenza run --input lines.jsonl --output "$1"; }
 write_bench() { cadenza bench --prompt-tokens 4 --new-tokens 2 --context 2 --rounds 1 --json "$1"; }
 write_junit() { cadenza plugin test package --only runs --junit "$1"; }
 write_convert() { cadenza model convert small "$1" --force; }
+write_steer() { cadenza steer make glad.txt sad.txt small -o "$1" --force; }
 write_quantize() { cadenza model quantize small "$1" --type q8_0 --force; }
 write_save() { # /save has no exit status of its own
     printf '/save %s\n' "$1" | cadenza chat 2>said
@@ -28,7 +31,7 @@ write_save() { # /save has no exit status of its own
     ! grep '^cadenza: ' said | grep -qv ' messages in '
 }
 write_lock() { cadenza plugin add package --yes --lock "$1"; }
-commands="config outputs output bench junit convert quantize save lock"
+commands="config outputs output bench junit convert quantize steer save lock"
 
 old_of() { if [ "$1" = lock ]; then printf 'cadenza.lock 1\n'; else printf 'old\n'; fi; }
 # what write_X "$path" says and does, in out and err
@@ -180,6 +183,10 @@ kept "a model's config" small/config.json cadenza run small --input lines.jsonl 
 kept "a benchmark's model" small/tokenizer.json cadenza bench small --json small/tokenizer.json
 cadenza model convert small small.gguf >/dev/null
 kept "a model that is quantised" small.gguf cadenza model quantize small.gguf small.gguf --type q8_0 --force
+kept "texts that vectors are made of" glad.txt cadenza steer make glad.txt sad.txt small -o glad.txt --force
+cadenza steer make glad.txt sad.txt small -o glad.gguf >/dev/null
+kept "a control vector" glad.gguf cadenza run small -p a -s max_new_tokens=2 --control-vector glad.gguf --outputs glad.gguf
+kept "a scaled one" glad.gguf cadenza run small -p a -s max_new_tokens=2 --control-vector-scaled glad.gguf:0.5 --outputs glad.gguf
 kept "a plugin's script" package/package.lua cadenza plugin test package --only runs --junit package/package.lua
 
 # --- standard output by its names

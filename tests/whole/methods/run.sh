@@ -105,8 +105,8 @@ passed=$((passed + good)) failed=$((failed + worse))
 
 # --- the loops, with processors that have state: without a cache the same; two prompts in company as each alone ----------
 loops=(mirostat mirostat_v2 best_of_n self_consistency mbr cot_decoding entropy_branching banned_strings multiple_choice
-    contrastive_decoding)
-drawing=' mirostat mirostat_v2 best_of_n self_consistency mbr ' # a second row draws after the first, or with a seed of its own
+    contrastive_decoding args tree_of_thought soft_prompt)
+drawing=' mirostat mirostat_v2 best_of_n self_consistency mbr tree_of_thought ' # a second row draws after the first, or with a seed of its own
 loop_settings() {
     case $1 in
     mirostat*) echo 'tau = 3' ;;
@@ -114,6 +114,8 @@ loop_settings() {
     cot_decoding) echo 'k = 3' ;;
     entropy_branching) echo 'threshold = 0.7;width = 3;branches = 7' ;;
     banned_strings) echo 'banned = ["stream", "water", "animal", "kind", "st"]' ;;
+    args) echo 'k = 3;w = 0.5' ;;
+    tree_of_thought) echo 'thoughts = 2;depth = 2;most = 6' ;;
     multiple_choice) echo 'choices = [" natural stream", " red", " animal", " an artistic form"]' ;;
     esac
 }
@@ -153,14 +155,38 @@ done <loops_said
 # --- the packages as folders ------------------------------------------------------------------------------------------
 for story in "$root"/plugins/*/story.ini; do
     name=$(basename "$(dirname "$story")")
-    second=() # contrastive decoding needs two models
+    second=() # contrastive decoding needs two models, proxy tuning three
     [ "$name" = contrastive_decoding ] && second=(--assistant "$draft")
+    [ "$name" = proxy_tuning ] && second=(--with expert="$draft" --with antiexpert="$draft")
     said=$(cadenza run "$model" "${second[@]}" --pipeline "$CADENZA_PLUGIN_DIR/$name/story.ini" -p 'river (noun):' 2>&1 </dev/null) &&
         [ -n "$said" ] && ok || bad "$name/story.ini: $said"
     diff "$story" <(awk '/^```ini story.ini$/ { on = 1; next } /^```$/ { on = 0 } on' "$root/plugins/$name/README.md") && ok ||
         bad "$name: the README shows another story.ini"
     grep -q "(../plugins/$name/README.md)" "$root/docs/zoo.md" && ok || bad "$name is not in docs/zoo.md"
     cadenza plugin list | grep -qE "^ +$name " && ok || bad "$name is not listed"
+done
+
+# --- a soft prompt whose vectors are those of words says what the words say, from a file in either type -----------------------
+for type in BF16 F32; do
+    cp -r "$CADENZA_PLUGIN_DIR/soft_prompt" words-$type
+    sed -i 's/^id = .*/id = org.example.words/' words-$type/plugin.ini
+    sed -i 's/id = "soft_prompt"/id = "org.example.words"/' words-$type/soft_prompt.lua
+    python3 - "$model/model.safetensors" words-$type/soft_prompt.safetensors $type <<'END' || bad "no soft prompt of words"
+import json, struct, sys
+bytes_ = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", bytes_[:8])[0]
+entry = json.loads(bytes_[8:8 + size])["model.embed_tokens.weight"]
+width, start = entry["shape"][1], 8 + size + entry["data_offsets"][0]
+rows = b"".join(bytes_[start + 2 * width * i:start + 2 * width * (i + 1)] for i in (360, 336, 292, 305))
+if sys.argv[3] == "F32":
+    rows = b"".join(b"\0\0" + rows[i:i + 2] for i in range(0, len(rows), 2))
+header = json.dumps({"__metadata__": {"format": "pt"}, "prompt_embeddings":
+                     {"dtype": sys.argv[3], "shape": [4, width], "data_offsets": [0, len(rows)]}}).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(header)) + header + rows)
+END
+    whole=$(cadenza run "$model" -s do_sample=no -s max_new_tokens=30 -p 'river (noun): a')
+    soft=$(cadenza run "$model" --plugin words-$type -s strategy=org.example.words -s do_sample=no -s max_new_tokens=30 -p '): a')
+    [ -n "$whole" ] && [ "$soft" = "$whole" ] && ok || bad "a soft prompt of words, $type: $soft / $whole"
 done
 cat err >&2
 echo "COUNTED $passed passed, $failed failed, 0 skipped"

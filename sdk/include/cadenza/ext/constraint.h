@@ -22,24 +22,29 @@ typedef struct cdz_constraint_params {
     const char *json_schema, *regex, *grammar, *grammar_after;
     cdz_string_list choice;
     cdz_opt_bool json_object;
+    const char *structural_tag;
 } cdz_constraint_params;
 
-#define CDZ_CONSTRAINT_PARAMS                                                                      \
-    CDZ_PARAM_(cdz_constraint_params, json_schema, const char *, CDZ_T_STRING, CDZ_GENERATION, 0,  \
-               0, 0, NULL, "the answer is JSON that fits this schema"),                            \
-        CDZ_PARAM_(cdz_constraint_params, regex, const char *, CDZ_T_STRING, CDZ_GENERATION, 0, 0, \
-                   0, NULL, "the answer as a whole matches this regular expression"),              \
-        CDZ_PARAM_(cdz_constraint_params, grammar, const char *, CDZ_T_STRING, CDZ_GENERATION, 0,  \
-                   0, 0, NULL,                                                                     \
-                   "the answer is a text of this grammar: GBNF or Lark, told apart by their "      \
-                   "look"),                                                                        \
-        CDZ_PARAM_(cdz_constraint_params, grammar_after, const char *, CDZ_T_STRING,               \
-                   CDZ_GENERATION, 0, 0, 0, NULL,                                                  \
-                   "the constraint begins behind this text; what comes before it is free"),        \
-        CDZ_STRINGS(cdz_constraint_params, choice, CDZ_GENERATION,                                 \
-                    "the answer is one of these texts"),                                           \
-        CDZ_OPT_BOOL(cdz_constraint_params, json_object, CDZ_GENERATION,                           \
-                     "the answer is any JSON object")
+#define CDZ_CONSTRAINT_PARAMS                                                                       \
+    CDZ_PARAM_(cdz_constraint_params, json_schema, const char *, CDZ_T_STRING, CDZ_GENERATION, 0,   \
+               0, 0, NULL, "the answer is JSON that fits this schema"),                             \
+        CDZ_PARAM_(cdz_constraint_params, regex, const char *, CDZ_T_STRING, CDZ_GENERATION, 0, 0,  \
+                   0, NULL, "the answer as a whole matches this regular expression"),               \
+        CDZ_PARAM_(cdz_constraint_params, grammar, const char *, CDZ_T_STRING, CDZ_GENERATION, 0,   \
+                   0, 0, NULL,                                                                      \
+                   "the answer is a text of this grammar: GBNF or Lark, told apart by their "       \
+                   "look"),                                                                         \
+        CDZ_PARAM_(cdz_constraint_params, grammar_after, const char *, CDZ_T_STRING,                \
+                   CDZ_GENERATION, 0, 0, 0, NULL,                                                   \
+                   "the constraint begins behind this text; what comes before it is free"),         \
+        CDZ_STRINGS(cdz_constraint_params, choice, CDZ_GENERATION,                                  \
+                    "the answer is one of these texts"),                                            \
+        CDZ_OPT_BOOL(cdz_constraint_params, json_object, CDZ_GENERATION,                            \
+                     "the answer is any JSON object"),                                              \
+        CDZ_PARAM_(cdz_constraint_params, structural_tag, const char *, CDZ_T_STRING,               \
+                   CDZ_GENERATION, 0, 0, 0, NULL,                                                   \
+                   "JSON: the answer is free text, and a trigger in it begins a tag, whose inside " \
+                   "fits a schema")
 
 /* What is asked for. It lives as long as the parameters. */
 typedef struct cdz_constraint_wish {
@@ -65,7 +70,8 @@ static inline void cdz_constraint_wish_put(cdz_constraint_wish *wish, const char
     ++*n_set;
 }
 
-/* Returns how many of the parameters are set; *wish: the last of json_object, grammar, regex, json_schema and choice. */
+/* Returns how many of the parameters are set; *wish: the last of json_object, grammar, regex, json_schema,
+ * structural_tag and choice. */
 static inline uint32_t cdz_constraint_wished(const cdz_constraint_params *p,
                                              cdz_constraint_wish *wish)
 {
@@ -79,6 +85,7 @@ static inline uint32_t cdz_constraint_wished(const cdz_constraint_params *p,
     cdz_constraint_wish_put(wish, "grammar", CDZ_GRAMMAR_EITHER, p->grammar, &n_set);
     cdz_constraint_wish_put(wish, "regex", CDZ_GRAMMAR_REGEX, p->regex, &n_set);
     cdz_constraint_wish_put(wish, "json_schema", CDZ_GRAMMAR_SCHEMA, p->json_schema, &n_set);
+    cdz_constraint_wish_put(wish, "structural_tag", CDZ_GRAMMAR_TAGS, p->structural_tag, &n_set);
     if (p->choice.set) {
         cdz_constraint_wish_put(wish, "choice", CDZ_GRAMMAR_CHOICE, "", &n_set);
         wish->texts = p->choice.at;

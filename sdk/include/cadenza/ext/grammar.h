@@ -1,7 +1,7 @@
 /* ext/grammar.h - "cadenza.grammar/1": constraints on a text, for plugins of requests whose model has a tokenizer.
  *
- * A constraint is a language of byte strings: a JSON Schema, a regular expression, a GBNF or Lark grammar, or a list of
- * texts. Of a text one may ask whether it is in the language (accepts), whether it can still become so (its state is not
+ * A constraint is a language of byte strings: a JSON Schema, a regular expression, a GBNF or Lark grammar, structural tags,
+ * or a list of texts. Of a text one may ask whether it is in the language (accepts), whether it can still become so (its state is not
  * 0), and which tokens may come next (allowed).
  *
  * A state is a number. It stands for an immutable configuration that the host keeps, so a row's state is four bytes: the
@@ -31,6 +31,7 @@ typedef enum cdz_grammar_kind {
     CDZ_GRAMMAR_LARK,
     CDZ_GRAMMAR_EITHER, /* GBNF or Lark: which of them is seen from the text */
     CDZ_GRAMMAR_CHOICE, /* one of several texts */
+    CDZ_GRAMMAR_TAGS,   /* structural tags, as JSON: free text with islands that fit schemas */
 } cdz_grammar_kind;
 
 typedef struct cdz_constraint cdz_constraint;

@@ -1,7 +1,8 @@
 /* ext/text.h - "cadenza.text/1": what the rows say so far, for plugins that look at text and not at tokens.
  *
  * The text is what the row's new tokens add to it, one after the other, special tokens too: what a stop string is looked for
- * in. The host keeps it from call to call, so asking at every step costs what the newest tokens are long, not the answer.
+ * in. A character that several tokens spell is there once it is whole. The host keeps the text from call to call, so asking at
+ * every step costs what the newest tokens are long, not the answer.
  *
  *     const cdz_text_api *text = cdz_get_text(step);
  *     cdz_string end;

@@ -1,0 +1,72 @@
+/* test_run_limits.c - run/pass/limits.h: what turns read, in which order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "run/pass/limits.h"
+
+enum { CHUNK = 256 << 10, TURN = 64 << 20 };
+
+static cdz_backend *backend_of(uint32_t n_threads)
+{
+    char why[256];
+    cdz_backend *b =
+        cdz_cpu_backend_create(&(cdz_cpu_options){.n_threads = n_threads}, why, sizeof why);
+    assert_non_null(b);
+    return b;
+}
+
+/* All of what is small in a turn, also what is no whole chunk; of what is larger a turn's share, and the next turn goes on there. */
+static void turns_go_round(void **state)
+{
+    static const struct {
+        size_t bytes[2];
+        double turns[3];
+    } cases[] = {{{1000, 0}, {1000, 1000, 1000}},
+                 {{3 * CHUNK + 5, 7}, {3 * CHUNK + 12, 3 * CHUNK + 12, 3 * CHUNK + 12}},
+                 {{TURN, 100}, {TURN, TURN - CHUNK + 100, TURN - CHUNK + 100}}};
+    (void)state;
+    cdz_backend *b = backend_of(3);
+    char *data = calloc(1, TURN);
+    assert_non_null(data);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        cdz_limit_reader r = {0};
+        double all = 0;
+        for (size_t i = 0; i < 2; i++)
+            assert_true(cdz_limit_reader_add(&r, data, cases[c].bytes[i]));
+        assert_true(cdz_limit_reader_gbs(&r) == 0);
+        for (size_t i = 0; i < 3; i++) {
+            const double before = r.seconds;
+            cdz_limit_reader_turn(&r, b);
+            all += cases[c].turns[i];
+            assert_true(r.bytes == all && r.seconds > before);
+        }
+        assert_true(cdz_limit_reader_gbs(&r) > 0 && r.highest_gbs >= cdz_limit_reader_gbs(&r));
+        cdz_limit_reader_free(&r);
+    }
+    free(data);
+    b->api->destroy(b);
+}
+
+static void nothing_is_read_of_nothing(void **state)
+{
+    (void)state;
+    cdz_backend *b = backend_of(2);
+    cdz_limit_reader r = {0};
+    cdz_limit_reader_turn(&r, b);
+    assert_true(cdz_limit_reader_gbs(&r) == 0);
+    cdz_limit_reader_free(&r);
+    b->api->destroy(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns_go_round),
+        cmocka_unit_test(nothing_is_read_of_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
