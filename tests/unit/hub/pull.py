@@ -295,6 +295,16 @@ home = Home(hub)
 hub.bend()
 
 
+def fill_up(path):
+    """a file that takes whatever its disk still has"""
+    f = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(f, bytes(1 << 12))
+    except OSError:
+        os.close(f)
+
+
 def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000))
 
@@ -321,11 +331,7 @@ if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m"
     p = home.start("pull", "org/half")
     while not any(r.where == "store" for r in hub.seen):
         time.sleep(0.01)
-    with open(os.path.join(disk, "more"), "wb") as f:
-        try:
-            f.write(bytes(1 << 19))
-        except OSError:
-            pass
+    fill_up(os.path.join(disk, "more"))
     gate.set()
     _, err = p.communicate(timeout=60)
     check("a disk that fills up", p.returncode == 1 and "No space left on device" in err, (p.returncode, err))
