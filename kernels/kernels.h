@@ -503,9 +503,10 @@ uint32_t cdz_cpu_spread(cdz_backend *b, const char *folder);
 uint32_t cdz_cpu_nodes(
     const char *folder); /* with processors that this process may run on, at least 1 */
 
-/* The variants built in, best first, NULL-terminated; runs_here tells whether this machine can
- * run one. */
+/* The variants for this kind of processor, best first, NULL-terminated; whether one is in this build (one that is for a
+ * single machine has not all), and whether it runs on this machine. */
 const char *const *cdz_cpu_variants(void);
+bool cdz_cpu_variant_is_built(const char *variant);
 bool cdz_cpu_variant_runs_here(const char *variant);
 
 #endif

@@ -59,6 +59,12 @@ static void print_isolation(void)
     cdz_arena_free(&arena);
 }
 
+static const char *runs_or_why_not(const char *variant, bool runs)
+{
+    if (runs) return "runs here";
+    return cdz_cpu_variant_is_built(variant) ? "not on this machine" : "not in this build";
+}
+
 static void print_details(void)
 {
     struct utsname system;
@@ -72,8 +78,7 @@ static void print_details(void)
         bool runs = cdz_cpu_variant_runs_here(*v);
         const char *forced = cdz_env_cpu();
         bool used = runs && (forced ? strcmp(forced, *v) == 0 : !chosen);
-        printf("cpu %s: %s%s\n", *v, runs ? "runs here" : "not on this machine",
-               used ? ", used" : "");
+        printf("cpu %s: %s%s\n", *v, runs_or_why_not(*v, runs), used ? ", used" : "");
         chosen |= runs;
     }
     const unsigned nodes = cdz_cpu_nodes(NULL);

@@ -29,17 +29,21 @@
 #define PAIRS(with)                                                                                \
     .dot_pairs = cdz_avx512_dot_##with, .lane_tile_pairs = cdz_avx512_lane_tile_##with
 
+#if defined(CDZ_SET_AVX512)
 const cdz_kernel_set cdz_avx512_set = {.int8_tile = CDZ_INT8_TILES(cdz_avx2_int8),
                                        .int8_heights = {4, 2, 1},
                                        PAIRS(pairs),
                                        EVERYTHING_ELSE};
-
+#endif
+#if defined(CDZ_SET_VNNI)
 const cdz_kernel_set cdz_avx512_vnni_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni_int8),
                                             .int8_heights = {12, 8, 4, 2, 1},
                                             PAIRS(pairs),
                                             EVERYTHING_ELSE};
-
+#endif
+#if defined(CDZ_SET_BF16)
 const cdz_kernel_set cdz_avx512_bf16_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni_int8),
                                             .int8_heights = {12, 8, 4, 2, 1},
                                             PAIRS(bf16_pairs),
                                             EVERYTHING_ELSE};
+#endif

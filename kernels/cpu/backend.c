@@ -13,17 +13,39 @@ static bool anywhere(void)
     return true;
 }
 
+/* A build for one machine has the sets that it uses (CADENZA_CPU_SETS in kernels/CMakeLists.txt). */
+#if defined(CDZ_SET_BF16)
+#define BF16_SET &cdz_avx512_bf16_set
+#else
+#define BF16_SET NULL
+#endif
+#if defined(CDZ_SET_VNNI)
+#define VNNI_SET &cdz_avx512_vnni_set
+#else
+#define VNNI_SET NULL
+#endif
+#if defined(CDZ_SET_AVX512)
+#define AVX512_SET &cdz_avx512_set
+#else
+#define AVX512_SET NULL
+#endif
+#if defined(CDZ_SET_AVX2)
+#define AVX2_SET &cdz_avx2_set
+#else
+#define AVX2_SET NULL
+#endif
+
 /* Best first; of those of one name, the first that runs. */
 static const struct variant {
     const char *name;
-    const cdz_kernel_set *set;
-    bool (*runs_here)(void);
+    const cdz_kernel_set *set; /* NULL: not in this build */
+    bool (*machine_has)(void);
 } variants[] = {
 #if defined(CDZ_HAVE_X86)
-    {"avx512", &cdz_avx512_bf16_set, cdz_machine_has_bf16},
-    {"avx512", &cdz_avx512_vnni_set, cdz_machine_has_vnni},
-    {"avx512", &cdz_avx512_set, cdz_machine_has_avx512},
-    {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
+    {"avx512", BF16_SET, cdz_machine_has_bf16},
+    {"avx512", VNNI_SET, cdz_machine_has_vnni},
+    {"avx512", AVX512_SET, cdz_machine_has_avx512},
+    {"avx2", AVX2_SET, cdz_machine_has_avx2},
 #elif defined(__aarch64__)
     {"neon", &cdz_neon_dotprod_set, cdz_machine_has_dotprod},
     {"neon", &cdz_neon_set, anywhere},
@@ -48,11 +70,16 @@ const char *const *cdz_cpu_variants(void)
     return names;
 }
 
+static bool runs_here(const struct variant *v)
+{
+    return v->set && v->machine_has();
+}
+
 static const struct variant *find_variant(const char *name)
 {
     const struct variant *found = NULL;
     for (size_t i = 0; i < N_VARIANTS; i++)
-        if (strcmp(variants[i].name, name) == 0 && !(found && found->runs_here()))
+        if (strcmp(variants[i].name, name) == 0 && !(found && runs_here(found)))
             found = &variants[i];
     return found;
 }
@@ -60,14 +87,21 @@ static const struct variant *find_variant(const char *name)
 static const struct variant *best_variant(void)
 {
     size_t i = 0;
-    while (!variants[i].runs_here()) i++; /* the last one does */
+    while (!runs_here(&variants[i])) i++; /* the last one does */
     return &variants[i];
 }
 
 bool cdz_cpu_variant_runs_here(const char *variant)
 {
     const struct variant *v = find_variant(variant);
-    return v && v->runs_here();
+    return v && runs_here(v);
+}
+
+bool cdz_cpu_variant_is_built(const char *variant)
+{
+    for (size_t i = 0; i < N_VARIANTS; i++)
+        if (variants[i].set && strcmp(variants[i].name, variant) == 0) return true;
+    return false;
 }
 
 cpu_backend *cdz_cpu(cdz_backend *b)
@@ -233,20 +267,31 @@ static const cdz_backend_api operations = {
     .destroy = destroy,
 };
 
+static void say_unknown(const char *name, char *why, size_t why_bytes)
+{
+    size_t used = (size_t)snprintf(why, why_bytes, "CPU variant '%.60s' is unknown; expected", name);
+    for (const char *const *v = cdz_cpu_variants(); *v && used < why_bytes; v++)
+        used += (size_t)snprintf(why + used, why_bytes - used, "%s %s",
+                                 v == cdz_cpu_variants() ? " one of" : ",", *v);
+}
+
 static const struct variant *choose(const char *name, char *why, size_t why_bytes)
 {
     if (!name) return best_variant();
     const struct variant *v = find_variant(name);
+    if (v && runs_here(v)) return v;
     if (!v)
+        say_unknown(name, why, why_bytes);
+    else if (!cdz_cpu_variant_is_built(name))
         snprintf(why, why_bytes,
-                 "CPU variant '%s' is unknown; expected one of avx512, avx2, scalar", name);
-    else if (!v->runs_here())
+                 "CPU variant '%s' is not in this build, which is for one machine; './dev build' has all",
+                 name);
+    else
         snprintf(why, why_bytes,
                  "CPU variant '%s' does not run on this machine: the processor or the system lacks "
-                 "it; the best "
-                 "that runs here is '%s'",
+                 "it; the best that runs here is '%s'",
                  name, best_variant()->name);
-    return v && v->runs_here() ? v : NULL;
+    return NULL;
 }
 
 cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, size_t why_bytes)
