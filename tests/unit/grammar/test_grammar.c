@@ -397,8 +397,8 @@ static cdz_status from_schema(const char *text, cdz_grammar **g, cdz_error *err)
 
 static const char *const schemas[] = {
     "{\"type\": \"array\", \"items\": {\"enum\": [\"a\", 1, 10, null]}, \"uniqueItems\": true, \"maxItems\": 3}",
-    "{\"type\": \"object\", \"properties\": {\"a\": {}}, \"allOf\": [{\"patternProperties\": {\"^b\": {}}}], "
-    "\"unevaluatedProperties\": {\"type\": \"null\"}}",
+    ("{\"type\": \"object\", \"properties\": {\"a\": {}}, \"allOf\": [{\"patternProperties\": {\"^b\": {}}}], "
+     "\"unevaluatedProperties\": {\"type\": \"null\"}}"),
     "{}",
     "{\"type\": \"string\", \"maxLength\": 3}",
     "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"ab\": {}}}",
