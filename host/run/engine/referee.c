@@ -208,9 +208,15 @@ static const cdz_contender *const *show(cdz_engine *engine, uint32_t from, uint3
 }
 
 /* The first n of a list; nobody else takes any out of it. */
+/* Behind the i-th of n tasks. What the last one names is not read: who comes now is written there. */
+static cdz_task *behind(const cdz_task *task, uint32_t i, uint32_t n)
+{
+    return i + 1 < n ? task->next : NULL;
+}
+
 static void note(cdz_referee *r, uint32_t from, cdz_task *list, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++, list = list->next) r->tasks[from + i] = list;
+    for (uint32_t i = 0; i < n; list = behind(list, i++, n)) r->tasks[from + i] = list;
 }
 
 static uint32_t n_waiting(cdz_engine *engine, cdz_task **oldest)
@@ -284,7 +290,7 @@ static cdz_task *overtaken(cdz_engine *engine, cdz_task *oldest, uint32_t n)
 {
     char text[160];
     cdz_task *task = oldest;
-    for (uint32_t i = 0; i < n; i++, task = task->next) {
+    for (uint32_t i = 0; i < n; task = behind(task, i++, n)) {
         if (task->overtaken < CDZ_MOST_OVERTAKEN) continue;
         snprintf(text, sizeof text,
                  "%u requests that came later have begun before request %" PRIu64
