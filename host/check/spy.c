@@ -251,6 +251,9 @@ VERB(insert,
 VERB(commit, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
 PASSES(seq_score, (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t last, float *out),
        (dec, seqs, n, last, out), (void)0)
+PASSES(seq_value,
+       (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out),
+       (dec, seqs, n, n_values, out), (void)0)
 GIVES(seq_append_forward,
       (cdz_decoder * dec, cdz_seq *const *seqs, const int32_t *tokens, uint32_t n, cdz_scores *out),
       (dec, seqs, tokens, n, out), out, CDZ_ROWS_OF_PASS)
@@ -374,6 +377,7 @@ TELLS(uint32_t, seq_length, (const cdz_decoder *dec, const cdz_seq *seq), (dec, 
 TELLS(bool, has_drafter, (const cdz_decoder *dec), (dec))
 TELLS(double, deadline_s, (const cdz_decoder *dec), (dec))
 TELLS(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
+TELLS(uint32_t, n_values, (const cdz_decoder *dec, const char *model), (dec, model))
 TELLS(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_facts *out),
       (dec, model, out))
 
@@ -434,6 +438,7 @@ static void fill_table(void)
     PUT(seq_embeds);
     PUT(sleep), PUT(wait_fd), PUT(offload), PUT(call_tool), PUT(insert), PUT(commit), PUT(seq_score);
     PUT(seq_append_forward), PUT(rollouts);
+    PUT(n_values), PUT(seq_value);
 #undef PUT
 }
 

@@ -90,6 +90,8 @@ const cdz_decoder_api cdz_loop_api = {
     .rollouts = cdz_verb_rollouts,
     .embed = cdz_verb_embed,
     .seq_embeds = cdz_verb_seq_embeds,
+    .n_values = cdz_verb_n_values,
+    .seq_value = cdz_verb_seq_value,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
