@@ -523,7 +523,7 @@ static cdz_status run_strategy(cdz_loop *loop)
                        .scratch = &loop->strategy_scratch,
                        .error = &said,
                        .may_alloc = true};
-    cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
+    cdz_step step = cdz_step_for(&scope, &loop->strategy, NULL);
     step.n_rows = loop->rows.n;
     cdz_call call = {0}; /* its scratch memory is there as long as the loop */
     const cdz_status returned = cdz_call_run(&call, strategy, &loop->base, &step);
