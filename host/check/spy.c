@@ -387,7 +387,9 @@ static cdz_status spy_drop(cdz_decoder *dec, cdz_seq *seq, uint32_t from, uint32
                            uint32_t flags)
 {
     if (fails("seq_drop")) return CDZ_E_CANCELLED;
-    return ended("seq_drop", spy.real_kv->drop(dec, seq, from, to, flags));
+    const cdz_status status = spy.real_kv->drop(dec, seq, from, to, flags);
+    if (status == CDZ_OK && to > from) spy.seen.dropped += to - from;
+    return ended("seq_drop", status);
 }
 
 static cdz_status spy_kv(cdz_decoder *dec, cdz_seq *seq, uint32_t layer, uint32_t head,
@@ -436,9 +438,9 @@ static void fill_table(void)
     PUT(seq_steer);
     PUT(embed);
     PUT(seq_embeds);
+    PUT(n_values), PUT(seq_value);
     PUT(sleep), PUT(wait_fd), PUT(offload), PUT(call_tool), PUT(insert), PUT(commit), PUT(seq_score);
     PUT(seq_append_forward), PUT(rollouts);
-    PUT(n_values), PUT(seq_value);
 #undef PUT
 }
 
@@ -467,7 +469,7 @@ const char *cdz_spy_astray(void)
 static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
 {
     cdz_spy *s = &spy.seen;
-    s->calls = s->after = s->live = s->rewound = 0;
+    s->calls = s->after = s->live = s->rewound = s->dropped = 0;
     s->drew = s->returned_rows = s->searched = false;
     spy.real = dec->api;
     fill_table();
