@@ -106,6 +106,7 @@ static cdz_status open_engine(const cdz_options *given, cdz_runtime *rt, cdz_err
         .log = options->log,
         .log_user = options->log_user,
         .scheduler = (const cdz_scheduler *)(const void *)rt->scheduling.plugin.base,
+        .scheduler_files = cdz_module_data(rt->scheduling.plugin.module),
         .scheduler_params = rt->scheduling.params,
     };
     if (options->kv_cache) CDZ_TRY(kv_type_of(options->kv_cache, &want.machine.kv_type, err));

@@ -41,7 +41,8 @@ static cdz_status set_params(cdz_scheduling *s, const cdz_options *options, cdz_
     s->params = params;
     for (uint32_t i = 0; i < options->n_scheduler_params; i++)
         CDZ_TRY(set_one(s, &table, options->scheduler_params[i], err));
-    const cdz_status status = cdz_call_create_plugin(s->plugin.base, params, &s->arena, &why);
+    const cdz_status status = cdz_call_create_plugin(
+        s->plugin.base, params, cdz_module_data(s->plugin.module), &s->arena, &why);
     if (status == CDZ_OK) return CDZ_OK;
     return cdz_err(err, status, "scheduler %s: %s", s->plugin.base->id, why.text);
 }

@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cadenza/ext/files.h"
+#include "call/files.h"
 #include "call/guard.h"
 
 static const cdz_caller *caller_of(const cdz_step *step)
@@ -74,10 +76,19 @@ static uint32_t here(const cdz_step *step)
     return cdz_calling_now.thread;
 }
 
+static cdz_status get_file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    const cdz_caller *caller = caller_of(step);
+    if (name && caller->file) return caller->file(step, name, out);
+    return cdz_call_find_file(step, NULL, name, out);
+}
+
 const void *cdz_host_extension(const char *id)
 {
     static const cdz_thread_check thread_check = {.size = sizeof thread_check, .here = here};
-    return strcmp(id, CDZ_EXT_THREAD_CHECK) == 0 ? &thread_check : NULL;
+    static const cdz_files_api files = {.size = sizeof files, .get = get_file};
+    if (strcmp(id, CDZ_EXT_THREAD_CHECK) == 0) return &thread_check;
+    return strcmp(id, CDZ_EXT_FILES) == 0 ? &files : NULL;
 }
 
 const cdz_host cdz_bare_host = CDZ_HOST_WITH(cdz_host_extension);

@@ -18,6 +18,8 @@ typedef struct cdz_caller {
     void (*noise)(const cdz_step *step, uint32_t row, uint32_t position,
                   uint32_t out[4]);        /* NULL: zeros */
     double (*now_s)(const cdz_step *step); /* NULL: the clock */
+    /* The plugin's file of data; NULL: it has none. */
+    cdz_status (*file)(const cdz_step *step, const char *name, cdz_string *out);
 } cdz_caller;
 
 cdz_status cdz_host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)

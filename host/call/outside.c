@@ -8,7 +8,8 @@
 typedef struct scope {
     const cdz_caller *caller; /* first */
     cdz_arena *arena;
-    cdz_error said; /* by the plugin */
+    const cdz_call_files *files; /* that were read with it; or NULL */
+    cdz_error said;              /* by the plugin */
 } scope;
 
 static cdz_status keep_sentence(const cdz_step *step, cdz_status code, const char *text)
@@ -23,9 +24,16 @@ static void *take(const cdz_step *step, size_t bytes)
     return cdz_arena_alloc_aligned(s->arena, bytes, 64);
 }
 
+static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    const scope *s = step->scope;
+    return cdz_call_find_file(step, s->files, name, out);
+}
+
 static scope scope_of(cdz_arena *arena)
 {
-    static const cdz_caller outside = {.fail = keep_sentence, .alloc = take, .scratch = take};
+    static const cdz_caller outside = {
+        .fail = keep_sentence, .alloc = take, .scratch = take, .file = file};
     return (scope){.caller = &outside, .arena = arena};
 }
 
@@ -40,9 +48,10 @@ static cdz_step step_for(const cdz_plugin_base *plugin, const void *params, scop
 
 /* What the plugin says stands alone: the caller knows where it was asked for. */
 cdz_status cdz_call_create_plugin(const cdz_plugin_base *plugin, const void *params,
-                                  cdz_arena *arena, cdz_error *err)
+                                  const cdz_call_files *files, cdz_arena *arena, cdz_error *err)
 {
     scope s = scope_of(arena);
+    s.files = files;
     const cdz_step step = step_for(plugin, params, &s);
     cdz_call call = {0};
     cdz_error fault;

@@ -107,7 +107,7 @@ static const cdz_check_row rows[] = {
      cdz_check_sequences},
     {"row-bounds", "no touch outside the rows of scores that verbs give", STRAT, "same-tokens",
      cdz_check_rows_of_scores},
-    {"caps", "promise: draws, takes tokens back and searches when it says so, and only then", STRAT,
+    {"caps", "promise: draws, takes tokens back, drops and searches when it says so", STRAT,
      "generates", cdz_check_caps},
     {"own-threads", "verbs are called on the engine's thread, not on one of the plugin's own",
      STRAT, "generates", cdz_check_own_threads_of_run},

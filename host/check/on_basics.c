@@ -153,7 +153,8 @@ static cdz_check_state create_with(cdz_child *c, const void *params, const char 
 {
     cdz_error err = {0};
     cdz_check_note(c, "create with %s", what);
-    const cdz_status status = cdz_call_create_plugin(c->ref.base, params, &c->memory, &err);
+    const cdz_status status = cdz_call_create_plugin(
+        c->ref.base, params, cdz_module_data(c->ref.module), &c->memory, &err);
     if (status != CDZ_OK &&
         (strstr(err.text, "without saying why") || strstr(err.text, "which is no status")))
         return cdz_fail_check(c, "create with %s: %s", what, err.text);

@@ -71,7 +71,14 @@ static void *take_scratch(const cdz_step *step, size_t bytes)
     return grants(s) ? cdz_scratch_take(&s->scratch, bytes) : NULL;
 }
 
-static const cdz_caller caller = {.fail = keep_sentence, .alloc = take, .scratch = take_scratch};
+static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    const showing *s = step->scope;
+    return cdz_call_find_file(step, cdz_module_data(s->child->ref.module), name, out);
+}
+
+static const cdz_caller caller = {
+    .fail = keep_sentence, .alloc = take, .scratch = take_scratch, .file = file};
 
 static cdz_step step_of(showing *s)
 {
@@ -278,7 +285,8 @@ static cdz_check_state open_showing(cdz_child *c, const show_plan *plan, showing
     if (!shown || !answer) return cdz_fail_check(c, "out of memory");
     if (!setup) return cdz_fail_check(c, "%s", err.text);
     s->params = setup->params;
-    if (cdz_call_create_plugin(c->ref.base, setup->params, &c->memory, &err) != CDZ_OK)
+    if (cdz_call_create_plugin(c->ref.base, setup->params, cdz_module_data(c->ref.module),
+                               &c->memory, &err) != CDZ_OK)
         return cdz_fail_check(c, "create with %s: %s", setup->text, err.text);
     const cdz_step step = step_of(s);
     cdz_call call = {.scratch = &s->scratch};

@@ -86,7 +86,14 @@ static void *take_scratch(const cdz_step *step, size_t bytes)
     return grants(p) ? cdz_scratch_take(&p->scratch, bytes) : NULL;
 }
 
-static const cdz_caller caller = {.fail = keep_sentence, .alloc = take, .scratch = take_scratch};
+static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    const play *p = step->scope;
+    return cdz_call_find_file(step, cdz_module_data(p->child->ref.module), name, out);
+}
+
+static const cdz_caller caller = {
+    .fail = keep_sentence, .alloc = take, .scratch = take_scratch, .file = file};
 
 static cdz_step step_of(play *p)
 {
@@ -296,7 +303,8 @@ static cdz_check_state curtain_up(cdz_child *c, const plot *way, play *p)
         return cdz_fail_check(c, "out of memory");
     cdz_guarded_unlock(p->stage, MOST * sizeof *p->stage);
     p->params = setup->params;
-    if (cdz_call_create_plugin(c->ref.base, setup->params, &c->memory, &err) != CDZ_OK)
+    if (cdz_call_create_plugin(c->ref.base, setup->params, cdz_module_data(c->ref.module),
+                               &c->memory, &err) != CDZ_OK)
         return cdz_fail_check(c, "create with %s: %s", setup->text, err.text);
     cdz_check_note(c, "begin");
     const cdz_step step = step_of(p);

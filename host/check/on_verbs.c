@@ -1,5 +1,5 @@
 /* on_verbs.c - what a strategy does with its verbs: passes on what they return, touches no ids or scores that are not there, ends
- * rows for reasons that can be, gives sequences back, and draws, takes back and searches as it says. */
+ * rows for reasons that can be, gives sequences back, and draws, takes back, drops and searches as it says. */
 #include <stdio.h>
 #include <string.h>
 
@@ -195,7 +195,7 @@ cdz_check_state cdz_check_rows_of_scores(cdz_child *c)
 
 /* --- caps ------------------------------------------------------------------------------------------------------------- */
 
-enum { REWINDS_ROUNDS = 12, FLAT = 2 };
+enum { REWINDS_ROUNDS = 12, DROPS_ROUNDS = 80, FLAT = 2 };
 
 /* Whether a value of the right kind, made up, may never be what the plugin waits for: a text, a list. */
 static bool has_to_be_told(const cdz_child *c)
@@ -216,8 +216,8 @@ static bool has_to_be_told(const cdz_child *c)
     return false;
 }
 
-/* Tokens that it takes back in one request, with its own settings or random ones; what refuses them says nothing here. */
-static uint32_t rewound_in(cdz_bench *b, const cdz_spy *spy, uint32_t round)
+/* One request, with its own settings or random ones; what refuses them says nothing here. */
+static bool try_settings(cdz_bench *b, uint32_t round)
 {
     const cdz_order order = {.n_prompts = 1, .max_new = LONG, .seed = round, .prompt = round};
     const cdz_setup *setup =
@@ -225,10 +225,10 @@ static uint32_t rewound_in(cdz_bench *b, const cdz_spy *spy, uint32_t round)
     cdz_pipeline *pipeline = NULL;
     cdz_check_note(b->c, "a request of %u tokens with %s", order.max_new,
                    setup ? setup->text : "its settings");
-    if (setup && cdz_bench_pipeline(b, setup, &pipeline, NULL) != CDZ_OK) return 0;
+    if (setup && cdz_bench_pipeline(b, setup, &pipeline, NULL) != CDZ_OK) return false;
     const cdz_status status = spied_request_on(b, pipeline ? pipeline : b->with, &order, NULL);
     cdz_pipeline_free(pipeline);
-    return status == CDZ_OK ? spy->rewound : 0;
+    return status == CDZ_OK;
 }
 
 /* On the model and on small random ones, of which one is sure of every token and one of none. */
@@ -247,7 +247,7 @@ static cdz_check_state takes_back(cdz_bench *b, const cdz_spy *spy)
     for (; n < REWINDS_ROUNDS && rewound == 0 && (n < 3 || cdz_now_s() < until); n++) {
         b->model = models[n % (FLAT + 1)];
         b->stand_in = b->model != own ? b->model : NULL;
-        rewound = rewound_in(b, spy, n);
+        rewound = try_settings(b, n) ? spy->rewound : 0;
     }
     b->model = own;
     b->stand_in = NULL;
@@ -263,6 +263,28 @@ static cdz_check_state takes_back(cdz_bench *b, const cdz_spy *spy)
                           "it declares CDZ_REWINDS and took nothing back in %u requests: text is "
                           "held back until a row ends, for nothing",
                           n);
+}
+
+/* Requests of those that do are let in although memory would not hold them: who does not is a promise that others pay for. */
+static cdz_check_state takes_out(cdz_bench *b, const cdz_spy *spy)
+{
+    cdz_child *c = b->c;
+    const double until = cdz_now_s() + 0.3e-3 * c->patience_ms;
+    uint32_t n = 0;
+    bool dropped = false;
+    for (; n < DROPS_ROUNDS && !dropped && (n < 3 || cdz_now_s() < until); n++)
+        dropped = try_settings(b, n) && spy->dropped > 0;
+    if (dropped) return CDZ_CHECK_OK;
+    if (has_to_be_told(c))
+        return cdz_skip_check(c,
+                              "it declares that it drops (drops = true, cdz_kv_api) and took nothing "
+                              "out of a cache in %u requests; say with -s name=value when it does",
+                              n);
+    return cdz_fail_check(c,
+                          "it declares that it drops (drops = true, cdz_kv_api) and took nothing out "
+                          "of a cache in %u requests of %d tokens: it is let in for memory that it "
+                          "does not give back",
+                          n, (int)LONG);
 }
 
 static cdz_check_state judge_caps(cdz_child *c, uint32_t caps, const cdz_spy *spy)
@@ -293,12 +315,17 @@ cdz_check_state cdz_check_caps(cdz_child *c)
     const cdz_order order = {.n_prompts = 1, .max_new = LONG, .seed = 3};
     cdz_bench b;
     cdz_spy *spy;
+    cdz_offers offers = {0};
     cdz_error err = {0};
     CDZ_CHECK_TRY(open_spy(c, &b, &spy));
     cdz_check_note(c, "a request of %d tokens", (int)LONG);
     if (spied_request(&b, &order, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
     CDZ_CHECK_TRY(judge_caps(c, caps, spy));
+    const uint32_t dropped = spy->dropped;
     if (caps & CDZ_REWINDS && spy->rewound == 0) CDZ_CHECK_TRY(takes_back(&b, spy));
+    if (cdz_offers_ask(c->ref.base, &offers, &err) != CDZ_OK)
+        return cdz_fail_check(c, "%s", err.text);
+    if (offers.kv && dropped == 0) CDZ_CHECK_TRY(takes_out(&b, spy));
     cdz_bench_close(&b);
     return CDZ_CHECK_OK;
 }

@@ -104,7 +104,8 @@ const char *cdz_probe_broken(const cdz_probe *t, cdz_status status);
 const char *cdz_probe_broken_late(cdz_probe *t, cdz_status status);
 /* Whether a sentence is Lua's own, of a mistake in a script, and not what the script says by error(). */
 bool cdz_is_lua_mistake(const char *sentence);
-void cdz_probe_is_script(bool script); /* of the process's plugin */
+void cdz_probe_is_script(bool script);                 /* of the process's plugin */
+void cdz_probe_has_files(const cdz_call_files *files); /* the same */
 /* Whether the text that a criterion gave first still reads the same. */
 bool cdz_probe_text_lives(const cdz_probe *t);
 extern const cdz_host cdz_probe_host; /* probe_host.c */

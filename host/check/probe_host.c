@@ -124,6 +124,20 @@ static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_
     cdz_philox(cdz_probe_of(step)->facts.seed, cdz_philox_key(step->plugin->id), row, position, out);
 }
 
+/* Of the process's plugin. */
+static const cdz_call_files *its_files;
+
+void cdz_probe_has_files(const cdz_call_files *files)
+{
+    its_files = files;
+}
+
+static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    cdz_probe_look_at_thread(step, "cdz_package_file");
+    return cdz_call_find_file(step, its_files, name, out);
+}
+
 static double now_s(const cdz_step *step)
 {
     return cdz_probe_of(step)->now;
@@ -136,6 +150,7 @@ const cdz_caller cdz_probe_caller = {
     .config = config,
     .noise = noise,
     .now_s = now_s,
+    .file = file,
 };
 
 const cdz_host cdz_probe_host = CDZ_HOST_WITH(extension);

@@ -105,6 +105,7 @@ static void inside(const runner *r, const cdz_check_row *check, uint32_t plugin)
     } else {
         c.ref = found[plugin];
         cdz_probe_is_script(cdz_module_is_script(c.ref.module));
+        cdz_probe_has_files(cdz_module_data(c.ref.module));
         c.random = stream_of(r->options->seed, check->name, c.ref.base->id);
         state = check->fn(&c);
     }

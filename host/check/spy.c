@@ -251,6 +251,9 @@ VERB(insert,
 VERB(commit, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
 PASSES(seq_score, (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t last, float *out),
        (dec, seqs, n, last, out), (void)0)
+PASSES(seq_value,
+       (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out),
+       (dec, seqs, n, n_values, out), (void)0)
 GIVES(seq_append_forward,
       (cdz_decoder * dec, cdz_seq *const *seqs, const int32_t *tokens, uint32_t n, cdz_scores *out),
       (dec, seqs, tokens, n, out), out, CDZ_ROWS_OF_PASS)
@@ -374,6 +377,7 @@ TELLS(uint32_t, seq_length, (const cdz_decoder *dec, const cdz_seq *seq), (dec, 
 TELLS(bool, has_drafter, (const cdz_decoder *dec), (dec))
 TELLS(double, deadline_s, (const cdz_decoder *dec), (dec))
 TELLS(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
+TELLS(uint32_t, n_values, (const cdz_decoder *dec, const char *model), (dec, model))
 TELLS(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_facts *out),
       (dec, model, out))
 
@@ -383,7 +387,9 @@ static cdz_status spy_drop(cdz_decoder *dec, cdz_seq *seq, uint32_t from, uint32
                            uint32_t flags)
 {
     if (fails("seq_drop")) return CDZ_E_CANCELLED;
-    return ended("seq_drop", spy.real_kv->drop(dec, seq, from, to, flags));
+    const cdz_status status = spy.real_kv->drop(dec, seq, from, to, flags);
+    if (status == CDZ_OK && to > from) spy.seen.dropped += to - from;
+    return ended("seq_drop", status);
 }
 
 static cdz_status spy_kv(cdz_decoder *dec, cdz_seq *seq, uint32_t layer, uint32_t head,
@@ -432,6 +438,7 @@ static void fill_table(void)
     PUT(seq_steer);
     PUT(embed);
     PUT(seq_embeds);
+    PUT(n_values), PUT(seq_value);
     PUT(sleep), PUT(wait_fd), PUT(offload), PUT(call_tool), PUT(insert), PUT(commit), PUT(seq_score);
     PUT(seq_append_forward), PUT(rollouts);
 #undef PUT
@@ -462,7 +469,7 @@ const char *cdz_spy_astray(void)
 static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
 {
     cdz_spy *s = &spy.seen;
-    s->calls = s->after = s->live = s->rewound = 0;
+    s->calls = s->after = s->live = s->rewound = s->dropped = 0;
     s->drew = s->returned_rows = s->searched = false;
     spy.real = dec->api;
     fill_table();

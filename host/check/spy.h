@@ -13,6 +13,7 @@ typedef struct cdz_spy {
     uint32_t calls, after; /* of verbs in the newest run; of those how many failed */
     uint32_t live;         /* sequences made and not freed when it returned */
     uint32_t rewound;      /* tokens that it asked to take back */
+    uint32_t dropped;      /* positions that it took out of caches */
     bool drew, returned_rows;
     bool searched; /* it has sequences of its own, or moved rows */
     cdz_status returned;

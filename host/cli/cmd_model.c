@@ -163,6 +163,9 @@ static void print_arch(const cdz_weights *w)
     print_experts(a);
     printf("%-18s %u tokens%s\n", "vocabulary", a->n_vocab,
            w->tied ? ", head tied to the embedding" : "");
+    if (w->values.n)
+        printf("%-18s %u, by %s%s\n", "values", w->values.n, w->values.name,
+               w->values.alone ? "; there is no head for tokens" : "");
     if (a->context)
         printf("%-18s %u positions\n", "context", a->context);
     else

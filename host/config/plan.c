@@ -447,7 +447,8 @@ cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_
                           .origin = part->origin,
                           .place = place,
                           .custom = custom};
-    cdz_status st = cdz_call_create_plugin(plugin, params, &p->plan->arena, &why);
+    cdz_status st = cdz_call_create_plugin(plugin, params, cdz_module_data(part->plugin.module),
+                                           &p->plan->arena, &why);
     if (st == CDZ_OK) st = cdz_offers_ask(plugin, &out->offers, &why);
     if (st == CDZ_OK) return CDZ_OK;
     return blame(p, part, st, why.text);

@@ -339,7 +339,8 @@ static cdz_status make_teller(cdz_planner *p, const phase_values *values, cdz_in
                           .origin = link->phases[0].origin,
                           .custom = true,
                           .phases = CDZ_IN_HELD_ROWS};
-    CDZ_TRY(cdz_call_create_plugin(part->plugin.base, params, &p->plan->arena, p->err));
+    CDZ_TRY(cdz_call_create_plugin(part->plugin.base, params, cdz_module_data(part->plugin.module),
+                                   &p->plan->arena, p->err));
     return cdz_offers_ask(part->plugin.base, &out->offers, p->err);
 }
 

@@ -133,6 +133,10 @@ static cdz_status folder_to_gguf(conversion *c)
 {
     const cdz_gguf_arch *arch;
     CDZ_TRY(cdz_weights_open(c->o->in, &c->w, c->err));
+    if (c->w->values.n)
+        return cdz_err(c->err, CDZ_E_UNSUPPORTED,
+                       "%s: has a head for values (%s), which is not written to GGUF", c->o->in,
+                       c->w->values.name);
     CDZ_TRY(find_gguf_arch(c, &arch));
     CDZ_TRY(open_tokenizer(c));
     count_in(c, &c->w->tensors);

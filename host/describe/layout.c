@@ -9,6 +9,7 @@
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/constraint.h"
 #include "cadenza/ext/ended.h"
+#include "cadenza/ext/files.h"
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/grammar.h"
 #include "cadenza/ext/inserted.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cadenza/drafter.h"
+#include "cadenza/ext/files.h"
 #include "cadenza/ext/tokenizer.h"
 #include "isolate/exchange.h"
 #include "isolate/values.h"
@@ -56,6 +57,20 @@ static bool config(question *q)
     const cdz_status st = q->step->host->config(q->step, name, (cdz_param_type)type, &value);
     cdz_put_u32(q->out, st);
     if (st == CDZ_OK) cdz_put_value(q->out, (cdz_param_type)type, &value);
+    return true;
+}
+
+/* The host has read it with the plugin, and finds it among those by name: nothing is opened. */
+static bool file(question *q)
+{
+    char name[CDZ_ERROR_TEXT];
+    cdz_string bytes = {0};
+    const cdz_string asked = cdz_take_string(q->in, &q->arena);
+    if (!asked.at || asked.len > CDZ_ASK_NAME_BYTES || !cdz_taken_whole(q->in)) return false;
+    const cdz_status st =
+        cdz_package_file(q->step, cdz_isolate_clean(asked, name, sizeof name), &bytes);
+    cdz_put_u32(q->out, st);
+    if (st == CDZ_OK) cdz_put_string(q->out, bytes);
     return true;
 }
 
@@ -204,6 +219,7 @@ static bool answer(question *q, uint32_t kind)
     if (kind == CDZ_DOWN_LOG) return log_line(q);
     if (kind == CDZ_DOWN_CONFIG) return config(q);
     if (kind == CDZ_DOWN_FILTER) return filter(q);
+    if (kind == CDZ_DOWN_FILE) return file(q);
     if (!q->tokenizer || !q->step->request) return false;
     switch (kind) {
     case CDZ_DOWN_PRESENT: return word(q, q->tokenizer->present(q->step));

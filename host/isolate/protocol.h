@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CDZ_ISOLATE_VERSION 2u
+#define CDZ_ISOLATE_VERSION 3u
 
 /* Descriptors of the process when it starts: the mapping, the plugin's bytes, and the end of a pipe that nobody writes to
  * and that hangs up when the host is gone. */
@@ -67,6 +67,7 @@ enum {
     CDZ_ASK_QUESTIONS = 1 << 18,     /* of one call */
     CDZ_ASK_KEPT_BYTES = 64 << 20,   /* that answers leave with a request until it ends */
     CDZ_ASK_DRAFT = 64 << 10,        /* tokens proposed at once */
+    CDZ_ASK_NAME_BYTES = 255,        /* of a file's name */
 };
 
 /* Seconds of processor time: unasked, and of one process in all. */
@@ -108,6 +109,7 @@ typedef enum cdz_isolate_down {
     CDZ_DOWN_CONVERT,   /* from, ids, to, special -> status, ids */
     CDZ_DOWN_FILTER, /* n ids, their rows; scores -> status; scores: process_ids of the user's pipeline */
     CDZ_DOWN_READY, /* version, guards; once, unasked, before the file is opened */
+    CDZ_DOWN_FILE,  /* name -> status, string: a file of data that was read with the plugin */
 } cdz_isolate_down;
 
 /* What a plugin has, as bits of its HELLO entry. */

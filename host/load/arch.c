@@ -53,7 +53,22 @@ static const cdz_json *architecture_of(const cdz_keys *k)
     return cdz_json_is(&list->items[0], CDZ_JSON_STRING) ? &list->items[0] : NULL;
 }
 
-static cdz_status find_family(const cdz_keys *k, const cdz_family **out)
+/* Is it the family's name with ForSequenceClassification in place of what it has for a decoder? */
+static bool is_classifier(const cdz_family *family, const char *name)
+{
+    static const char *const endings[] = {"ForCausalLM", "LMHeadModel"};
+    if (family->encoder_names) return false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const char *end = strstr(family->architecture, endings[i]);
+        const size_t stem = end ? (size_t)(end - family->architecture) : 0;
+        if (!end || strncmp(name, family->architecture, stem) != 0) continue;
+        const char *rest = name + stem + (strncmp(name + stem, "TextFor", 7) == 0 ? 4 : 0);
+        if (strcmp(rest, "ForSequenceClassification") == 0) return true;
+    }
+    return false;
+}
+
+static cdz_status find_family(const cdz_keys *k, const cdz_family **out, bool *classifier)
 {
     const cdz_json *type = cdz_key(k, "model_type"), *architecture = architecture_of(k);
     if (type && type->type != CDZ_JSON_STRING)
@@ -65,7 +80,8 @@ static cdz_status find_family(const cdz_keys *k, const cdz_family **out)
     if (!*out)
         return type ? unknown_family(k, "model_type", type->string)
                     : unknown_family(k, "architecture", architecture->string);
-    if (architecture && !cdz_json_eq(architecture, (*out)->architecture))
+    *classifier = architecture && is_classifier(*out, architecture->string);
+    if (architecture && !*classifier && !cdz_json_eq(architecture, (*out)->architecture))
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                        "%s: architecture \"%.80s\" is not supported; expected %s", k->path,
                        architecture->string, (*out)->architecture);
@@ -589,9 +605,9 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
                        cdz_json_type_name(config));
     CDZ_TRY(cdz_arch_read_quantised(k, out));
     enter_text_part(&keys, out);
-    CDZ_TRY(find_family(k, &out->family));
+    CDZ_TRY(find_family(k, &out->family, &out->classifier));
     out->model_type = out->family->model_type;
-    out->architecture = out->family->architecture;
+    out->architecture = out->classifier ? architecture_of(k)->string : out->family->architecture;
     const cdz_json *dtype = cdz_key(k, "dtype") ? cdz_key(k, "dtype") : cdz_key(k, "torch_dtype");
     out->dtype = cdz_json_is(dtype, CDZ_JSON_STRING) ? dtype->string : "";
 

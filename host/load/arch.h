@@ -245,6 +245,7 @@ typedef struct cdz_arch {
     const char *model_type;           /* "llama" */
     const char *part_of;      /* the model whose text part this is: "mistral3"; NULL: none */
     const char *architecture; /* "LlamaForCausalLM" */
+    bool classifier; /* "LlamaForSequenceClassification": `score` is in place of the head for tokens */
     cdz_fp8_block fp8_block;
     const char *dtype; /* what config.json says; the files decide. "" when it does not say */
 

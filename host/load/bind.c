@@ -1160,6 +1160,8 @@ static cdz_status bind_ends(binder *b)
     embedding_name(b, embed);
     name_of(b, (place){CDZ_PART_HEAD, 0, 0}, ".weight", head);
     const bool has_embed = find(b, embed), has_head = find(b, head);
+    CDZ_TRY(cdz_value_head_read(w, b->source, b->used, has_head || a->tied, b->err));
+    if (w->values.alone) return bind_name(b, embed, a->n_vocab, a->hidden, &w->embed);
     w->tied = a->tied && !(has_embed && has_head);
     if (!w->tied) {
         CDZ_TRY(bind_name(b, embed, a->n_vocab, a->hidden, &w->embed));
@@ -1174,7 +1176,7 @@ static cdz_status bind_ends(binder *b)
 static cdz_status bind_head_bias(binder *b)
 {
     char name[NAME_BYTES];
-    if (!cdz_arch_has(b->arch, CDZ_PART_HEAD_BIAS)) return CDZ_OK;
+    if (!cdz_arch_has(b->arch, CDZ_PART_HEAD_BIAS) || b->w->values.alone) return CDZ_OK;
     name_of(b, (place){CDZ_PART_HEAD_BIAS, 0, 0}, "", name);
     if (!find(b, name)) return CDZ_OK;
     const size_t n = b->arch->n_vocab;

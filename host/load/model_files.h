@@ -92,6 +92,17 @@ typedef struct cdz_encoder_weights {
     cdz_layer_weights *layers; /* (arch.encoder->n_layers) */
 } cdz_encoder_weights;
 
+/* What says values of a text in place of scores of tokens: a classifier's or a reward model's. Vectors are float32 in the host's
+ * memory, whatever runs the model. */
+typedef struct cdz_value_head {
+    const char *name;  /* of its tensors: "score" or "v_head.summary"; NULL: there is none */
+    uint32_t n;        /* values; 0: there is none */
+    const float *w;    /* (n, hidden) */
+    const float *bias; /* (n), or NULL */
+    int32_t pad;       /* the token that does not count at a text's end; -1: all count */
+    bool alone;        /* the model has no head for tokens beside it */
+} cdz_value_head;
+
 /* What `cadenza model info` tells. */
 typedef struct cdz_weights_facts {
     uint64_t n_parameters;        /* of the model; a tied head counts once */
@@ -122,8 +133,9 @@ typedef struct cdz_weights {
     cdz_linear layer_project;           /* (n_layers * streams.inner, hidden) */
     cdz_norm layer_norm;                /* (1, streams.inner) */
     cdz_norm final_norm;                /* (1, hidden); data NULL: none, in a pair */
-    cdz_linear head;                    /* (n_vocab, hidden); the same memory as embed when tied */
+    cdz_linear head; /* (n_vocab, hidden); the same memory as embed when tied; data NULL: values are all it says */
     bool tied;
+    cdz_value_head values;
     cdz_layer_weights *layers;   /* (arch.n_layers) */
     cdz_encoder_weights encoder; /* of a pair: arch.encoder */
     cdz_json config;
@@ -188,6 +200,9 @@ const cdz_json *cdz_weights_generation_config(
 /* A sum over the files' bytes and the config: two models that give other numbers have two of them. Reads all of the files. */
 cdz_status cdz_weights_fingerprint(const cdz_weights *weights, uint8_t out[CDZ_DIGEST_BYTES],
                                    cdz_error *err);
+
+/* What the head for values says of a state behind the final norm: out (values.n), summed in double from the first number on. */
+void cdz_value_head_apply(const cdz_value_head *head, const float *hidden, size_t width, float *out);
 
 /* Are the mapped files still as they were? CDZ_E_IO when one was cut or rewritten; see file.h. */
 cdz_status cdz_weights_check(const cdz_weights *weights, cdz_error *err);

@@ -76,6 +76,8 @@ void cdz_lua_read_rows(lua_State *L, int index, cdz_lua_verb *v);
 /* The number of sequences at index, a list or one; and the verb's n of them. */
 uint32_t cdz_lua_count_seqs(lua_State *L, int index);
 void cdz_lua_read_seqs(lua_State *L, int index, cdz_lua_verb *v);
+uint32_t cdz_lua_seq_values(lua_State *L,
+                            int index); /* that their model's head gives, of the first */
 void cdz_lua_push_stop(lua_State *L, const cdz_stop *stop); /* its reason; false: it goes on */
 
 #endif

@@ -47,6 +47,46 @@ static int verb_seq_score(lua_State *L)
     return cdz_lua_run_verb(L, v);
 }
 
+/* --- seq_value ------------------------------------------------------------------------------------------------------ */
+
+static cdz_status run_seq_value(cdz_decoder *dec, cdz_lua_verb *v)
+{
+    return cdz_seq_value(dec, v->seqs, v->n, v->row, v->extra);
+}
+
+/* A list of values for each sequence. */
+static int push_values(lua_State *L, cdz_lua_verb *v)
+{
+    const float *x = v->extra;
+    lua_createtable(L, (int)v->n, 0);
+    for (uint32_t i = 0; i < v->n; i++) {
+        lua_createtable(L, (int)v->row, 0);
+        for (uint32_t k = 0; k < v->row; k++) {
+            lua_pushnumber(L, (double)*x++);
+            lua_rawseti(L, -2, (lua_Integer)k + 1);
+        }
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* ctx:seq_value(sequences) */
+static int verb_seq_value(lua_State *L)
+{
+    cdz_lua_decoder(L);
+    const uint32_t n = cdz_lua_count_seqs(L, 2), n_values = cdz_lua_seq_values(L, 2);
+    float *out = push_room(L, (size_t)n + 1, n_values * sizeof *out);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, n, 0);
+    cdz_lua_read_seqs(L, 2, v);
+    v->row = n_values;
+    v->extra = out;
+    v->run = run_seq_value;
+    v->done = push_values;
+    v->moves_passes = true;
+    cdz_lua_charge_elements(L, (size_t)n * n_values);
+    return cdz_lua_run_verb(L, v);
+}
+
 /* --- seq_append_forward --------------------------------------------------------------------------------------------- */
 
 static cdz_status run_append_forward(cdz_decoder *dec, cdz_lua_verb *v)
@@ -136,6 +176,7 @@ static int verb_rollouts(lua_State *L)
 }
 
 const luaL_Reg cdz_lua_branch_verbs[] = {{"seq_score", verb_seq_score},
+                                         {"seq_value", verb_seq_value},
                                          {"seq_append_forward", verb_append_forward},
                                          {"rollouts", verb_rollouts},
                                          {NULL, NULL}};

@@ -60,8 +60,14 @@ static int verb_vocab_size(lua_State *L)
     return 1;
 }
 
+/* ctx:n_values([model]): 0 where it has no head for values, or is not there. */
+static int verb_n_values(lua_State *L)
+{
+    lua_pushinteger(L, cdz_n_values(cdz_lua_decoder(L), luaL_optstring(L, 2, NULL)));
+    return 1;
+}
+
 const luaL_Reg cdz_lua_end_verbs[] = {
-    {"finish", verb_finish},         {"record", verb_record},
-    {"result", cdz_lua_result},      {"put_result", cdz_lua_result},
-    {"cancelled", verb_cancelled},   {"deadline_s", verb_deadline_s},
-    {"vocab_size", verb_vocab_size}, {NULL, NULL}};
+    {"finish", verb_finish},         {"record", verb_record},       {"result", cdz_lua_result},
+    {"put_result", cdz_lua_result},  {"cancelled", verb_cancelled}, {"deadline_s", verb_deadline_s},
+    {"vocab_size", verb_vocab_size}, {"n_values", verb_n_values},   {NULL, NULL}};

@@ -131,21 +131,24 @@ static void set_integer(lua_State *L, const char *name, lua_Integer n)
     lua_setfield(L, -2, name);
 }
 
-/* ctx:facts([model]): a table of n_vocab, n_layers, width, tied, has_encoder, n_positions; nil when the request has no
+/* ctx:facts([model]): a table of n_vocab, n_layers, width, tied, has_encoder, n_positions, n_values; nil when the request has no
  * such model. */
 static int verb_facts(lua_State *L)
 {
+    cdz_decoder *dec = cdz_lua_decoder(L);
+    const char *model = luaL_optstring(L, 2, NULL);
     cdz_model_facts facts = {.size = sizeof facts};
 
-    if (!cdz_facts(cdz_lua_decoder(L), luaL_optstring(L, 2, NULL), &facts)) {
+    if (!cdz_facts(dec, model, &facts)) {
         lua_pushnil(L);
         return 1;
     }
-    lua_createtable(L, 0, 6);
+    lua_createtable(L, 0, 7);
     set_integer(L, "n_vocab", facts.n_vocab);
     set_integer(L, "n_layers", facts.n_layers);
     set_integer(L, "width", facts.width);
     set_integer(L, "n_positions", facts.n_positions);
+    set_integer(L, "n_values", cdz_n_values(dec, model));
     lua_pushboolean(L, facts.tied);
     lua_setfield(L, -2, "tied");
     lua_pushboolean(L, facts.has_encoder);

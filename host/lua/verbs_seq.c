@@ -9,7 +9,8 @@
 /* A sequence, or the one of a row (found anew at each use: reordering changes it). */
 typedef struct seq_object {
     cdz_seq *seq; /* NULL: freed, or of a row */
-    uint32_t row;
+    uint32_t row,
+        n_values; /* n_values: that its model's head for them gives; a row's is asked for */
     bool of_row;
 } seq_object;
 
@@ -70,6 +71,7 @@ static int verb_seq_new(lua_State *L)
 
     cdz_lua_charge(L, 20);
     cdz_lua_try(L, cdz_seq_new(cdz_lua_decoder(L), model, &o->seq));
+    o->n_values = cdz_n_values(cdz_lua_decoder(L), model);
     return 1;
 }
 
@@ -87,6 +89,11 @@ static int verb_seq_of_row(lua_State *L)
     return 1;
 }
 
+static uint32_t values_of(lua_State *L, const seq_object *o)
+{
+    return o->of_row ? cdz_n_values(cdz_lua_decoder(L), NULL) : o->n_values;
+}
+
 static int fork_at(lua_State *L, int at)
 {
     const cdz_seq *seq = cdz_lua_check_seq(L, at);
@@ -96,6 +103,7 @@ static int fork_at(lua_State *L, int at)
 
     cdz_lua_charge(L, 20);
     cdz_lua_try(L, cdz_seq_fork(cdz_lua_decoder(L), seq, &o->seq));
+    o->n_values = values_of(L, check_object(L, at));
     return 1;
 }
 
@@ -269,6 +277,17 @@ uint32_t cdz_lua_count_seqs(lua_State *L, int index)
     if (n < 1 || n > CDZ_LUA_MAX_SEQS)
         luaL_error(L, "%I sequences; from 1 to 4096", (lua_Integer)n);
     return (uint32_t)n;
+}
+
+uint32_t cdz_lua_seq_values(lua_State *L, int index)
+{
+    if (lua_istable(L, index))
+        lua_rawgeti(L, index, 1);
+    else
+        lua_pushvalue(L, index);
+    const uint32_t n = values_of(L, check_object(L, lua_gettop(L)));
+    lua_pop(L, 1);
+    return n;
 }
 
 void cdz_lua_read_seqs(lua_State *L, int index, cdz_lua_verb *v)

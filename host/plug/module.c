@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "isolate/isolate.h"
+#include "plug/data.h"
 #include "plug/entry.h"
 #include "plug/loaded.h"
 
@@ -29,7 +30,8 @@ struct cdz_module {
     cdz_isolate *isolate; /* shared objects that run elsewhere */
     cdz_opener opener;    /* everything else; the module with the loader is retained */
     cdz_loaded *loaded;
-    cdz_file_id *more; /* (n_more) of the further files that were read */
+    cdz_package_data data; /* of shared objects: what their package lists */
+    cdz_file_id *more;     /* (n_more) of the further files that were read */
     uint32_t n_more;
 };
 
@@ -39,6 +41,7 @@ static void close_module(cdz_module *module)
     cdz_isolate_close(module->isolate);
     cdz_native_close(&module->native, module->resident);
     cdz_loaded_close(module->loaded);
+    cdz_package_data_free(&module->data);
     cdz_module_release(module->opener.module);
     free(module->plugins);
     free(module->more);
@@ -105,10 +108,22 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+const cdz_call_files *cdz_module_data(const cdz_module *module)
+{
+    return module ? &module->data.files : NULL;
+}
+
+/* The i-th further file that was read, whoever read it. */
+static const char *further_file(const cdz_module *module, uint32_t i)
+{
+    return module->loaded ? cdz_loaded_file(module->loaded, i)
+                          : cdz_package_data_path(&module->data, i);
+}
+
 /* The loader's own file is the last of them; one that is linked in has none. */
 const char *cdz_module_file(const cdz_module *module, uint32_t i)
 {
-    if (i < module->n_more) return cdz_loaded_file(module->loaded, i);
+    if (i < module->n_more) return further_file(module, i);
     const cdz_module *by = module->opener.module;
     return i == module->n_more && by && by->native.handle ? by->path : NULL;
 }
@@ -131,7 +146,7 @@ bool cdz_module_is_current(const cdz_module *module, const char *path, const cdz
 {
     bool same = module->opener.loader == loader && is_same(&module->id, path);
     for (uint32_t i = 0; same && i < module->n_more; i++)
-        same = is_same(&module->more[i], cdz_loaded_file(module->loaded, i));
+        same = is_same(&module->more[i], further_file(module, i));
     return same;
 }
 
@@ -149,12 +164,12 @@ const cdz_loader *cdz_module_loader_of(const cdz_module *module, const char *end
 static cdz_status note_files(cdz_module *module, cdz_error *err)
 {
     uint32_t n = 0;
-    while (cdz_loaded_file(module->loaded, n)) n++;
+    while (further_file(module, n)) n++;
     module->more = calloc(n ? n : 1, sizeof *module->more);
     if (!module->more) return cdz_err_memory_in(err, module->path);
     for (; module->n_more < n; module->n_more++) {
         struct stat s;
-        if (stat(cdz_loaded_file(module->loaded, module->n_more), &s) == 0)
+        if (stat(further_file(module, module->n_more), &s) == 0)
             module->more[module->n_more] = file_id(&s);
     }
     return CDZ_OK;
@@ -208,6 +223,13 @@ cdz_status cdz_module_check_hash(const cdz_module_source *source, cdz_error *err
     cdz_status st = compare_hash(source, bytes, len, err);
     free(bytes);
     return st;
+}
+
+/* What lies beside a shared object, before any of its code is there. */
+static cdz_status read_data(cdz_module *module, const cdz_module_source *source, cdz_error *err)
+{
+    CDZ_TRY(cdz_package_data_read(source->path, &source->pinned, &module->data, err));
+    return note_files(module, err);
 }
 
 /* The bytes that are hashed are the bytes that are loaded. */
@@ -323,10 +345,10 @@ cdz_status cdz_module_open(const cdz_module_source *source, cdz_module **out, cd
         return cdz_err(err, CDZ_E_NOT_FOUND, "%s: no such file", source->path);
     CDZ_TRY(new_module(source->path, source->origin, &module, err));
     module->id = file_id(&s);
-    cdz_status st;
+    cdz_status st = source->opener.loader ? CDZ_OK : read_data(module, source, err);
     if (source->opener.loader)
         st = open_with_loader(module, source, err);
-    else
+    else if (st == CDZ_OK)
         st = source->worker ? open_isolated(module, source, err) : open_native(module, source, err);
     if (st != CDZ_OK)
         close_module(module);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "cadenza/plugin.h"
+#include "call/files.h"
 #include "plug/consent.h"
 
 typedef struct cdz_registry cdz_registry;
@@ -85,6 +86,8 @@ void cdz_module_release(cdz_module *module); /* NULL is fine */
 const char *cdz_module_path(const cdz_module *module);
 /* The i-th further file it was made of, that of its loader among them; NULL after the last. */
 const char *cdz_module_file(const cdz_module *module, uint32_t i);
+/* The files of data that were read with it, for "cadenza.files/1"; NULL: none, as for a module that is NULL. */
+const cdz_call_files *cdz_module_data(const cdz_module *module);
 /* "built-in", "user folder", "path", "named by the user" */
 const char *cdz_module_origin(const cdz_module *module);
 /* Whether it was made of a script: a file that a loader of the host sandboxes. */

@@ -48,6 +48,17 @@ static cdz_status check_assistant(preparation *p, const cdz_json *asked)
                    n, p->arch->n_vocab);
 }
 
+/* What answers, or drafts, has to say what comes next: a classifier says what it thinks of a text. */
+static cdz_status check_speaks(const preparation *p, const cdz_run_model *model, const char *as)
+{
+    const cdz_weights *w = model ? cdz_run_model_weights(model) : NULL;
+    if (!w || !w->values.alone) return CDZ_OK;
+    return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                   "%s: has a head for values (%s) and none for tokens, so it cannot be the %s; as a "
+                   "further model (--with NAME=FOLDER) strategies ask for its values",
+                   w->folder, w->values.name, as);
+}
+
 static cdz_status make_plan(preparation *p)
 {
     const cdz_json *doc = p->in->document;
@@ -56,6 +67,8 @@ static cdz_status make_plan(preparation *p)
     const cdz_plan_assistant assistant = {
         .generation = p->in->assistant_generation,
         .overrides = asked ? cdz_json_get(asked, "generation_config") : NULL};
+    CDZ_TRY(check_speaks(p, p->in->model, "model"));
+    CDZ_TRY(check_speaks(p, p->in->assistant, "assistant"));
     CDZ_TRY(check_assistant(p, asked));
     CDZ_TRY(cdz_request_kwargs(doc, &p->job->arena, &kwargs, p->err));
     return cdz_pipeline_plan(p->in->pipeline, p->in->model_generation, kwargs,

@@ -93,6 +93,24 @@ NOTHING(bool, facts, (false), const cdz_decoder *dec, const char *model, cdz_mod
 REFUSE(draw_rows, cdz_decoder *dec, cdz_scores *scores, int32_t *tokens)
 REFUSE(lens, cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
 REFUSE(seq_steer, cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n)
+REFUSE(sleep, cdz_decoder *dec, double seconds)
+REFUSE(wait_fd, cdz_decoder *dec, int fd, uint32_t events, double seconds, uint32_t *ready)
+REFUSE(offload, cdz_decoder *dec, void (*fn)(void *arg), void *arg)
+REFUSE(call_tool, cdz_decoder *dec, const char *name, const char *text, uint32_t len,
+       cdz_tool_answer *out)
+REFUSE(insert, cdz_decoder *dec, uint32_t row, const int32_t *ids, uint32_t n, uint32_t flags,
+       const char *who)
+REFUSE(commit, cdz_decoder *dec, uint32_t row, uint32_t n)
+REFUSE(seq_score, cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t last, float *out)
+REFUSE(seq_append_forward, cdz_decoder *dec, cdz_seq *const *seqs, const int32_t *tokens,
+       uint32_t n, cdz_scores *out)
+REFUSE(rollouts, cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n,
+       uint32_t most, bool draws, cdz_rollout *out)
+REFUSE(embed, cdz_decoder *dec, const char *model, const int32_t *ids, uint32_t n, float *out)
+REFUSE(seq_embeds, cdz_decoder *dec, cdz_seq *seq, uint32_t from, const float *embeds, uint32_t n,
+       uint32_t width)
+NOTHING(uint32_t, n_values, (0), const cdz_decoder *dec, const char *model)
+REFUSE(seq_value, cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out)
 
 /* --- what there is ----------------------------------------------------------------------------------------------------- */
 
@@ -237,6 +255,19 @@ static const cdz_decoder_api api = {
     .draw_rows = no_draw_rows,
     .lens = no_lens,
     .seq_steer = no_seq_steer,
+    .sleep = no_sleep,
+    .wait_fd = no_wait_fd,
+    .offload = no_offload,
+    .call_tool = no_call_tool,
+    .insert = no_insert,
+    .commit = no_commit,
+    .seq_score = no_seq_score,
+    .seq_append_forward = no_seq_append_forward,
+    .rollouts = no_rollouts,
+    .embed = no_embed,
+    .seq_embeds = no_seq_embeds,
+    .n_values = no_n_values,
+    .seq_value = no_seq_value,
 };
 
 cdz_worker_decoder cdz_worker_decoder_for(cdz_worker *w, const cdz_step *step)

@@ -90,6 +90,39 @@ static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_
     cdz_philox(step->request->seed, cdz_philox_key(step->plugin->id), row, position, out);
 }
 
+/* --- files of data -------------------------------------------------------------------------------------------------- */
+
+static cdz_status keep_file(cdz_worker *w, const char *name, cdz_wire_in *in, cdz_string *out)
+{
+    cdz_worker_file *file = cdz_arena_alloc(&w->kept, sizeof *file);
+    const char *copy = cdz_arena_strdup(&w->kept, name);
+    *out = cdz_take_string(in, &w->kept);
+    if (!file || !copy || in->bad) return CDZ_E_NOMEM;
+    *file = (cdz_worker_file){w->files, copy, *out};
+    w->files = file;
+    return CDZ_OK;
+}
+
+/* Brought over once; sentences are the host's. */
+static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    cdz_worker *w = worker_of(step);
+    for (const cdz_worker_file *f = w->files; f; f = f->next)
+        if (strcmp(f->name, name) == 0) {
+            *out = f->bytes;
+            return CDZ_OK;
+        }
+    if (strlen(name) > CDZ_ASK_NAME_BYTES)
+        return cdz_fail(step, CDZ_E_LIMIT, "file: a name of %zu bytes; at most %d", strlen(name),
+                        (int)CDZ_ASK_NAME_BYTES);
+    cdz_wire_out asked = question(step, CDZ_DOWN_FILE);
+    cdz_put_text(&asked, name);
+    cdz_wire_in in = ask(step, &asked);
+    const cdz_status status = (cdz_status)cdz_take_u32(&in);
+    if (in.bad) return CDZ_E_NOMEM;
+    return status == CDZ_OK ? keep_file(w, name, &in, out) : status;
+}
+
 /* --- the tokenizer -------------------------------------------------------------------------------------------------- */
 
 static bool present(const cdz_step *step)
@@ -219,10 +252,12 @@ static const cdz_caller request = {
     .scratch = scratch,
     .config = config,
     .noise = noise,
+    .file = file,
 };
 
 /* During create there is no request: what that host offers is offered here (call/outside.c). */
-static const cdz_caller creation = {.fail = fail, .alloc = alloc_aligned, .scratch = alloc_aligned};
+static const cdz_caller creation = {
+    .fail = fail, .alloc = alloc_aligned, .scratch = alloc_aligned, .file = file};
 
 cdz_step cdz_worker_step(cdz_worker *w, cdz_worker_session *session)
 {

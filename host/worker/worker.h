@@ -25,6 +25,13 @@ typedef struct cdz_told_ids {
     uint32_t len, cap;
 } cdz_told_ids;
 
+/* A file of data that the host gave, kept for all requests. */
+typedef struct cdz_worker_file {
+    struct cdz_worker_file *next;
+    const char *name;
+    cdz_string bytes;
+} cdz_worker_file;
+
 /* A request of one of the plugins. Also what a call without one is made with: then id is 0. */
 typedef struct cdz_worker_session {
     struct cdz_worker_session *next;
@@ -52,6 +59,8 @@ typedef struct cdz_worker {
     cdz_offers *offers;      /* (n_plugins) */
     uint32_t n_plugins;
     cdz_worker_session *sessions;
+    cdz_worker_file *files;
+    cdz_arena kept; /* those */
     cdz_scratch_mem scratch;
     cdz_error said; /* what the plugin said of the present call; code 0: nothing */
     bool may_alloc;

@@ -78,6 +78,7 @@ return cadenza.strategy {
     question = { "\nIs this right so far? Answer:", "what the judge is asked behind prompt and thoughts" },
     yes      = { " yes", "its first token is the answer that counts for a state" },
     no       = { " no", "and against it" },
+    label    = { -1, -1, 65535, "of a judge that is a classifier: the label that counts, from 0; -1: the last", integer = true },
   },
   run = run,
 }

@@ -969,6 +969,11 @@ function Decoder:deadline_s() end
 ---@param last integer
 ---@return number[]
 function Decoder:seq_score(sequences, last) end
+---What the head for values of their model says of the text of each sequence: a classifier's logits by label, a reward model's
+---reward. ctx:facts(model).n_values says how many there are; 0: the model has no such head.
+---@param sequences Seq|Seq[]
+---@return number[][]
+function Decoder:seq_value(sequences) end
 ---Appends a token to each sequence; scores of what comes next, in one pass.
 ---@param sequences Seq|Seq[]
 ---@param tokens integer[]|integer
@@ -1022,9 +1027,14 @@ function Decoder:call_tool(name, text) end
 ---@param model? string
 ---@return integer?
 function Decoder:vocab_size(model) end
----nil when the request has no such model. n_positions: most tokens that a sequence may have; 0: no limit.
+---How many values the model's head for them gives (seq_value); 0: it has none, or there is no such model.
+---@param model? string
+---@return integer
+function Decoder:n_values(model) end
+---nil when the request has no such model. n_positions: most tokens that a sequence may have; 0: no limit. n_values: what its head
+---for values gives (seq_value); 0: it has none.
 ---@param model? "target"|"assistant"
----@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean, has_encoder: boolean, n_positions: integer}?
+---@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean, has_encoder: boolean, n_positions: integer, n_values: integer}?
 function Decoder:facts(model) end
 
 ---Later passes keep hidden states of these layers: 0 is the input of the first layer, n_layers the output of the last after the

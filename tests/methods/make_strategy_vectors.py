@@ -46,12 +46,13 @@ def random_table(rng, spread=3.0):
     return [[f32(rng.uniform(-spread, spread)) for _ in range(V)] for _ in range(V)]
 
 
-def case(strategy, name, params, method, rng, n_rows=1, most=14, do_sample=True, table=None, **models):
-    """models: tables of further models, by name."""
+def case(strategy, name, params, method, rng, n_rows=1, most=14, do_sample=True, table=None, heads=None, **models):
+    """models: tables of further models, by name; heads: what heads for values say, by model and newest token."""
     table, draws = table or random_table(rng), Draws(rng)
-    rows, results = method(params, table, draws, n_rows, most, do_sample, **models)
+    rows, results = method(params, table, draws, n_rows, most, do_sample, **(heads or models))
     CASES.append({"strategy": strategy, "name": name, "params": params, "n_rows": n_rows, "most": most, "models": models,
-                  "do_sample": do_sample, "table": table, "draws": draws.used, "rows": rows, "results": results})
+                  "do_sample": do_sample, "table": table, "draws": draws.used, "rows": rows, "results": results}
+                 | ({"heads": heads} if heads else {}))
 
 
 def ended(ids, most):
@@ -416,7 +417,10 @@ def mcts(p, table, _d, _n, most, _s):
 
 
 def odds(p, judge, ids):
-    """How many times likelier yes is than no, behind the text and the question."""
+    """How many times likelier yes is than no, behind the text and the question; by a head, e to its value, or the odds of a label."""
+    if len(judge[0]) != V:
+        values = judge[ids[-1]]
+        return math.exp(values[0]) if len(values) == 1 else softmax(values)[p["label"]] / (1 - softmax(values)[p["label"]])
     probs = softmax(judge[(ids + ids_of(p["question"]))[-1]])
     return probs[ids_of(p["yes"])[0]] / probs[ids_of(p["no"])[0]]
 
@@ -545,8 +549,21 @@ def write_later_cases(rng):
         case("tree_of_thought", f"{thoughts} of {breadth}, {depth} deep, judged by itself", params, tree_of_thought, rng, most=12)
 
 
+def write_head_cases(rng):
+    def head(n):
+        return {"reward": [[f32(rng.uniform(-2, 2)) for _ in range(n)] for _ in range(V)]}
+
+    for n, label in ((1, -1), (2, -1), (2, 0), (5, 3)):
+        for do_sample in (False, True):
+            case("args", f"label {label} of {n}, draws {do_sample}", {"k": 5, "w": 0.8, "label": label}, args, rng,
+                 do_sample=do_sample, heads=head(n), reward=random_table(rng))
+        case("tree_of_thought", f"label {label} of {n}", {"thoughts": 3, "breadth": 2, "depth": 3, "most": 4, "ends": "[aeio]$",
+             "label": label}, tree_of_thought, rng, most=24, heads=head(n), reward=random_table(rng))
+
+
 def main():
     write_cases(random.Random(77))
+    write_head_cases(random.Random(79))
     print('{"cases": [')
     print(",\n".join(json.dumps(c) for c in CASES))
     print("]}")

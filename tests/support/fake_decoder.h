@@ -664,6 +664,25 @@ static cdz_status fd_seq_score(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t 
     return CDZ_OK;
 }
 
+static uint32_t fd_n_values(const cdz_decoder *dec, const char *model)
+{
+    (void)dec;
+    return model && strcmp(model, "reward") == 0 ? 2 : 0;
+}
+
+/* Of each sequence its length and its newest id. */
+static cdz_status fd_seq_value(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
+                               uint32_t n_values, float *out)
+{
+    note(fd_of(dec), "seq_value(%u,%u) ", n, n_values);
+    if (n_values != 2) return CDZ_E_UNSUPPORTED;
+    for (uint32_t i = 0; i < n; i++) {
+        out[2 * i] = (float)seqs[i]->len;
+        out[2 * i + 1] = seqs[i]->len ? (float)seqs[i]->ids[seqs[i]->len - 1] : 0.0f;
+    }
+    return CDZ_OK;
+}
+
 static cdz_status fd_seq_append_forward(cdz_decoder *dec, cdz_seq *const *seqs,
                                         const int32_t *tokens, uint32_t n, cdz_scores *out)
 {
@@ -777,6 +796,8 @@ static const cdz_decoder_api fake_decoder_api = {
     .seq_steer = fd_seq_steer,
     .embed = fd_embed,
     .seq_embeds = fd_seq_embeds,
+    .n_values = fd_n_values,
+    .seq_value = fd_seq_value,
     .sleep = fd_sleep,
     .call_tool = fd_call_tool,
     .insert = fd_insert,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cadenza/ext/files.h"
 #include "cadenza/ext/tokenizer.h"
 #include "isolate/exchange.h"
 
@@ -102,8 +103,17 @@ static inline cdz_status mock_convert(const cdz_step *step, const char *from, cd
     return CDZ_OK;
 }
 
+static inline cdz_status mock_file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    (void)step;
+    MOCK_CHECK(strlen(name) <= CDZ_ERROR_TEXT);
+    *out = (cdz_string){"bytes", 5};
+    return strcmp(name, "known") == 0 ? CDZ_OK : CDZ_E_NOT_FOUND;
+}
+
 static inline const void *mock_extension(const char *id)
 {
+    static const cdz_files_api files = {.size = sizeof files, .get = mock_file};
     static const cdz_tokenizer_api api = {.size = sizeof api,
                                           .present = mock_present,
                                           .token_text = mock_token_text,
@@ -111,6 +121,7 @@ static inline const void *mock_extension(const char *id)
                                           .encode = mock_encode,
                                           .decode = mock_decode,
                                           .convert = mock_convert};
+    if (strcmp(id, CDZ_EXT_FILES) == 0) return &files;
     return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &api : NULL;
 }
 

@@ -226,6 +226,7 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->kv_given = options->kv_bytes != 0;
     engine->machine = options->machine;
     engine->referee.scheduler = options->scheduler;
+    engine->referee.files = options->scheduler_files;
     engine->referee.params = options->scheduler_params;
     engine->shares_nothing = options->shares_nothing;
     engine->forgets = options->forgets;

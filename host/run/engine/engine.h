@@ -5,6 +5,7 @@
 #include "cadenza/cadenza.h"
 #include "cadenza/ext/steer.h"
 #include "cadenza/scheduler.h"
+#include "call/files.h"
 #include "device/device.h"
 #include "grammar/store.h"
 #include "load/model_files.h"
@@ -37,6 +38,7 @@ typedef struct cdz_engine_options {
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     /* Whose turn it is; NULL: whoever came first. It and its parameters stay as long as the engine. */
     const cdz_scheduler *scheduler;
+    const cdz_call_files *scheduler_files; /* of data, that were read with it; or NULL */
     const void *scheduler_params;
     bool shares_nothing;               /* sequences have blocks of their own */
     bool forgets;                      /* no prompt finds what others have computed */

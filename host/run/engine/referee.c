@@ -47,10 +47,16 @@ static void *take_scratch(const cdz_step *step, size_t bytes)
     return cdz_scratch_take(&s->engine->referee.scratch, bytes);
 }
 
+static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    const scope *s = step->scope;
+    return cdz_call_find_file(step, s->engine->referee.files, name, out);
+}
+
 static scope scope_of(cdz_engine *engine)
 {
     static const cdz_caller caller = {
-        .fail = keep_sentence, .log = log_line, .alloc = take, .scratch = take_scratch};
+        .fail = keep_sentence, .log = log_line, .alloc = take, .scratch = take_scratch, .file = file};
     return (scope){.caller = &caller, .engine = engine};
 }
 

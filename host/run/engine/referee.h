@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/scratch.h"
 #include "cadenza/scheduler.h"
+#include "call/files.h"
 
 typedef struct cdz_engine cdz_engine;
 typedef struct cdz_task cdz_task;
@@ -21,6 +22,7 @@ typedef enum cdz_referee_told {
 /* Zeroed: there is no scheduler. */
 typedef struct cdz_referee {
     const cdz_scheduler *scheduler; /* NULL: the host's own order */
+    const cdz_call_files *files;    /* of data, that were read with it; or NULL */
     const void *params;
     void *shared;
     bool begun, dismissed; /* dismissed: it is not asked any more */

@@ -106,7 +106,7 @@ static cdz_status describe(cdz_loop *loop, cdz_stageset *set, cdz_stage *stage, 
                        .error = &loop->rows.workers[0].error,
                        .may_alloc = true,
                        .arena = &set->arena};
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
     *out = (cdz_companion){.size = sizeof *out};
     const cdz_status status =

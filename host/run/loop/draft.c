@@ -50,7 +50,7 @@ cdz_status cdz_drafter_open(cdz_loop *loop)
     }
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, true);
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, NULL);
     cdz_call call = {.scratch = scope.scratch};
     cdz_loop_count_for(loop, &stage->instance->plugin);
     const cdz_status st =
@@ -66,7 +66,7 @@ static void end(cdz_loop *loop)
     cdz_stage *stage = &loop->drafting.stage;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, false);
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
     cdz_call_end(&call, &step);
     cdz_rows_complain(&loop->rows, &call);
@@ -143,7 +143,7 @@ static cdz_status ask(cdz_loop *loop, cdz_draft *draft)
     const cdz_stage *stage = &loop->drafting.stage;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, true);
-    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     step.n_rows = 1;
     step.input_ids = &draft->history;
     step.row_index = &draft->row;
@@ -225,7 +225,7 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
     if (d->skipped) return CDZ_OK;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, true);
-    cdz_step step = cdz_step_for(&scope, d->stage.instance->params, d->stage.shared);
+    cdz_step step = cdz_step_for(&scope, d->stage.instance, d->stage.shared);
     const cdz_ids history = cdz_row_ids(&loop->rows.at[r]);
     step.n_rows = 1;
     step.input_ids = &history;

@@ -90,6 +90,8 @@ const cdz_decoder_api cdz_loop_api = {
     .rollouts = cdz_verb_rollouts,
     .embed = cdz_verb_embed,
     .seq_embeds = cdz_verb_seq_embeds,
+    .n_values = cdz_verb_n_values,
+    .seq_value = cdz_verb_seq_value,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -521,7 +523,7 @@ static cdz_status run_strategy(cdz_loop *loop)
                        .scratch = &loop->strategy_scratch,
                        .error = &said,
                        .may_alloc = true};
-    cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
+    cdz_step step = cdz_step_for(&scope, &loop->strategy, NULL);
     step.n_rows = loop->rows.n;
     cdz_call call = {0}; /* its scratch memory is there as long as the loop */
     const cdz_status returned = cdz_call_run(&call, strategy, &loop->base, &step);

@@ -206,6 +206,13 @@ void cdz_loop_note_fetched(cdz_loop *loop, uint32_t n); /* for the counters */
 cdz_status cdz_loop_want_hidden(cdz_loop *loop, uint64_t n_rows); /* hidden.c */
 void cdz_loop_follow_hidden(cdz_loop *loop, uint32_t row, uint32_t leader);
 cdz_run_model *cdz_loop_model_named(const cdz_loop *loop, const char *name); /* NULL: none */
+const char *cdz_loop_name_of(const cdz_loop *loop, const cdz_run_model *model);
+/* Are they of one model, one depth, and each only once? */
+cdz_status cdz_loop_check_seqs(cdz_loop *loop, const char *verb, cdz_seq *const *seqs, uint32_t n);
+/* Suspends. Of each of these sequences, which have a token, the hidden state of its last position behind *layer, as transformers
+ * counts them: out (n, width), in memory of the host. */
+cdz_status cdz_loop_last_states(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n,
+                                const uint32_t *layer, float *out);
 void cdz_loop_emit(cdz_loop *loop, uint32_t row, bool ended);
 void cdz_loop_end_row(cdz_loop *loop, uint32_t row); /* its stop is set */
 void cdz_loop_emit_returned(cdz_loop *loop);         /* return.c */

@@ -83,8 +83,8 @@ static cdz_status carry_one(cdz_loop *loop, cdz_stageset *next, const cdz_stage 
     cdz_error said = {0}, unheard = {0};
     cdz_scope own = scope_of(loop, next, stage, &said),
               theirs = scope_of(loop, next, from, &unheard);
-    const cdz_step step = cdz_step_for(&own, stage->instance->params, stage->shared);
-    const cdz_step before = cdz_step_for(&theirs, from->instance->params, from->shared);
+    const cdz_step step = cdz_step_for(&own, stage->instance, stage->shared);
+    const cdz_step before = cdz_step_for(&theirs, from->instance, from->shared);
     cdz_stage_state_drop(&loop->rows, stage, &step, to);
     cdz_call call = {.scratch = own.scratch};
     const cdz_status status = cdz_call_hand_over(&call, stage->state_api, &step, &before, old, to);

@@ -22,6 +22,14 @@ cdz_run_model *cdz_loop_model_named(const cdz_loop *loop, const char *name)
     return NULL;
 }
 
+const char *cdz_loop_name_of(const cdz_loop *loop, const cdz_run_model *model)
+{
+    if (model == loop->job->assistant) return "assistant";
+    for (uint32_t i = 0; i < loop->job->n_others; i++)
+        if (model == loop->job->others[i].model) return loop->job->others[i].name;
+    return "target";
+}
+
 static cdz_status no_such_model(cdz_loop *loop, const char *name)
 {
     char has[256] = "target";
@@ -198,20 +206,20 @@ uint32_t cdz_verb_seq_length(const cdz_decoder *dec, const cdz_seq *seq)
 
 /* --- forward -------------------------------------------------------------------------------------------------- */
 
-static cdz_status check_seqs(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n)
+cdz_status cdz_loop_check_seqs(cdz_loop *loop, const char *verb, cdz_seq *const *seqs, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (seqs[i]->model != seqs[0]->model)
-            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
-                                 "seq_forward: sequences of two models in one call");
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: sequences of two models in one call",
+                                 verb);
         if (seqs[i]->n_layers != seqs[0]->n_layers)
-            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
-                                 "seq_forward: sequences of two depths in one call");
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: sequences of two depths in one call",
+                                 verb);
         for (uint32_t j = 0; j < i; j++)
             if (seqs[i] == seqs[j])
-                return cdz_loop_fail(
-                    loop, CDZ_E_PLUGIN,
-                    "seq_forward: sequences %" PRIu32 " and %" PRIu32 " are the same one", j, i);
+                return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                     "%s: sequences %" PRIu32 " and %" PRIu32 " are the same one",
+                                     verb, j, i);
     }
     return CDZ_OK;
 }
@@ -316,46 +324,84 @@ static uint32_t longest(cdz_seq *const *seqs, uint32_t n)
     return most;
 }
 
-cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
-                                cdz_positions positions, cdz_scores *out)
+/* What is wanted of sequences that were checked: not yet where it goes. */
+static cdz_status gather(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n, cdz_positions positions,
+                         bool all)
 {
-    cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_verb_enter(dec, 0));
-    cdz_loop_renew(loop);
-    if ((unsigned)positions > CDZ_POSITIONS_ALL)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: %u names no positions",
-                             (unsigned)positions);
-    if (!out && positions != CDZ_POSITIONS_NONE)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: scores wanted, but out is NULL");
-    CDZ_TRY(check_seqs(loop, seqs, n));
-    if (n == 0) return CDZ_OK;
-    if (!cdz_loop_want(loop, n)) return cdz_loop_nomem(loop);
-    const uint32_t length = longest(seqs, n);
     uint32_t n_wanted = 0;
+    if (!cdz_loop_want(loop, n)) return cdz_loop_nomem(loop);
     for (uint32_t i = 0; i < n; i++) {
         /* Without a visible token there is nothing to fill. */
-        if (positions == CDZ_POSITIONS_NONE && cdz_seq_visible(seqs[i]) == 0) continue;
+        if (!all && cdz_seq_visible(seqs[i]) == 0) continue;
         loop->want_seqs[n_wanted] = want_of(seqs[i]);
         loop->want_seqs[n_wanted++].capture = loop->captures ? &loop->captures[i] : NULL;
     }
-    const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
     loop->want = (cdz_want){.model = seqs[0]->model,
                             .n_layers = seqs[0]->n_layers,
                             .seqs = loop->want_seqs,
                             .n_seqs = n_wanted,
                             .positions = positions,
-                            .stride = n_vocab,
-                            .length = length};
+                            .stride = seqs[0]->model->weights->arch.n_vocab,
+                            .length = longest(seqs, n)};
+    return CDZ_OK;
+}
+
+static cdz_status run_want(cdz_loop *loop)
+{
+    const uint32_t n = loop->want.n_seqs, length = loop->want.length;
+    for (uint32_t i = 0; i < n; i++) CDZ_TRY(read_to_limit(loop, &loop->want_seqs[i]));
+    for (uint32_t i = 0; i < n; i++) CDZ_TRY(ready(loop, &loop->want_seqs[i], length));
+    return cdz_loop_await(loop);
+}
+
+/* A classifier has no scores of tokens. */
+static cdz_status check_speaks(cdz_loop *loop, const cdz_run_model *model)
+{
+    if (cdz_run_model_speaks(model)) return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_UNSUPPORTED,
+                         "seq_forward: model \"%s\" has a head for values (%s) and none for tokens; "
+                         "seq_value asks it",
+                         cdz_loop_name_of(loop, model), model->weights->values.name);
+}
+
+cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
+                                cdz_positions positions, cdz_scores *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    const bool scored = positions != CDZ_POSITIONS_NONE;
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    cdz_loop_renew(loop);
+    if ((unsigned)positions > CDZ_POSITIONS_ALL)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: %u names no positions",
+                             (unsigned)positions);
+    if (!out && scored)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: scores wanted, but out is NULL");
+    CDZ_TRY(cdz_loop_check_seqs(loop, "seq_forward", seqs, n));
+    if (n == 0) return CDZ_OK;
+    if (scored) CDZ_TRY(check_speaks(loop, seqs[0]->model));
+    CDZ_TRY(gather(loop, seqs, n, positions, scored));
     const uint64_t rows = lay_out(loop, positions);
     if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
-    if (rows) CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->seq_scores, (uint32_t)rows, n_vocab));
+    if (rows)
+        CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->seq_scores, (uint32_t)rows,
+                               (uint32_t)loop->want.stride));
     loop->want.out = loop->seq_scores.data;
     CDZ_TRY(cdz_loop_want_hidden(loop, lay_out_hidden(loop)));
-    for (uint32_t i = 0; i < n_wanted; i++) CDZ_TRY(read_to_limit(loop, &loop->want_seqs[i]));
-    for (uint32_t i = 0; i < n_wanted; i++) CDZ_TRY(ready(loop, &loop->want_seqs[i], length));
-    CDZ_TRY(cdz_loop_await(loop));
+    CDZ_TRY(run_want(loop));
     if (rows) *out = cdz_matrix_scores(&loop->seq_scores);
     return CDZ_OK;
+}
+
+cdz_status cdz_loop_last_states(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n,
+                                const uint32_t *layer, float *out)
+{
+    CDZ_TRY(gather(loop, seqs, n, CDZ_POSITIONS_NONE, true));
+    for (uint32_t i = 0; i < n; i++) loop->want_seqs[i].hidden0 = i;
+    loop->want.hidden_layers = layer;
+    loop->want.n_hidden = 1;
+    loop->want.hidden_positions = CDZ_POSITIONS_LAST;
+    loop->want.hidden = out;
+    return run_want(loop);
 }
 
 /* --- made-up rows --------------------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ static cdz_status ask(cdz_loop *loop, const cdz_stage *stage, uint32_t r, const 
                        .error = &loop->rows.workers[0].error,
                        .may_alloc = true,
                        .arena = &loop->set->arena};
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     const uint32_t row = loop->first_row + r;
     const cdz_steered whom = {.size = sizeof whom,
                               .row = row,

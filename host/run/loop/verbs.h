@@ -115,6 +115,10 @@ cdz_status cdz_verb_seq_append_forward(cdz_decoder *dec, cdz_seq *const *seqs,
                                        const int32_t *tokens, uint32_t n, cdz_scores *out);
 cdz_status cdz_verb_rollouts(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
                              uint32_t n, uint32_t most, bool draws, cdz_rollout *out);
+/* values.c */
+uint32_t cdz_verb_n_values(const cdz_decoder *dec, const char *model);
+cdz_status cdz_verb_seq_value(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values,
+                              float *out);
 /* outside.c */
 cdz_status cdz_verb_sleep(cdz_decoder *dec, double seconds);
 cdz_status cdz_verb_wait_fd(cdz_decoder *dec, int fd, uint32_t events, double seconds,

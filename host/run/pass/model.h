@@ -71,6 +71,11 @@ struct cdz_run_model {
 void cdz_run_model_destroy(cdz_run_model *model);
 /* {NULL, 0} for an id without a token or when memory is out. [any] */
 cdz_string cdz_run_model_token_text(cdz_run_model *model, int32_t id);
+/* Does it say what comes next? A classifier has a head for values alone. */
+static inline bool cdz_run_model_speaks(const cdz_run_model *model)
+{
+    return model->function.forward || !model->weights->values.alone;
+}
 /* Is all that passes keep of a sequence in blocks of keys and values, and told by the ids up to there? Then a prompt may find
  * what another has computed. An encoder adds what it has read, and dynamic rope the request's length; so would recurrent
  * layers, whose state is in no block. */

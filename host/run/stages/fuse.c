@@ -21,7 +21,7 @@ void cdz_stage_describe(cdz_rows *rows, cdz_stage *stage)
                        .plugin = stage->plugin,
                        .scratch = &rows->workers[0].scratch,
                        .error = &rows->workers[0].error};
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
     if (!cdz_call_form(&call, offers->form, &step, &stage->form) || stage->form.kind > CDZ_FORM_EDIT)
         stage->form.kind = CDZ_FORM_OTHER;

@@ -7,6 +7,7 @@
 #include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
+#include "call/files.h"
 #include "random/torch_rng.h"
 #include "run/stages/stages.h"
 #include "vec/vec.h"
@@ -92,6 +93,12 @@ static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_
     cdz_philox(step->request->seed, cdz_philox_key(step->plugin->id), row, position, out);
 }
 
+static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
+{
+    const cdz_module *module = scope_of(step)->instance->plugin.module;
+    return cdz_call_find_file(step, cdz_module_data(module), name, out);
+}
+
 static const cdz_caller caller = {
     .fail = fail,
     .log = log_line,
@@ -99,14 +106,16 @@ static const cdz_caller caller = {
     .scratch = scratch,
     .config = config,
     .noise = noise,
+    .file = file,
 };
 
-cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared)
+cdz_step cdz_step_for(cdz_scope *scope, const cdz_instance *instance, void *shared)
 {
     scope->error->code = CDZ_OK;
     scope->caller = &caller;
+    scope->instance = instance;
     return (cdz_step){.size = sizeof(cdz_step),
-                      .params = params,
+                      .params = instance->params,
                       .shared = shared,
                       .request = &scope->rows->info,
                       .plugin = scope->plugin,

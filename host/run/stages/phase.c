@@ -52,7 +52,7 @@ cdz_status cdz_phases_look(const cdz_stageset *set, cdz_rows *rows, const cdz_vi
 {
     if (!set->teller) return CDZ_OK;
     cdz_scope scope = scope_of(set, rows);
-    cdz_step step = cdz_step_for(&scope, set->teller->instance->params, set->teller->shared);
+    cdz_step step = cdz_step_for(&scope, set->teller->instance, set->teller->shared);
     for (uint32_t i = 0; i < view->n; i++)
         CDZ_TRY(ask(set, rows, &view->ids[i], &view->rows[i], view->states[i], &step,
                     &rows->phase_view[i]));
@@ -65,6 +65,6 @@ cdz_status cdz_phases_of_newest(const cdz_stageset *set, cdz_rows *rows, cdz_ids
     const cdz_ids before = {ids.at, ids.len - 1};
     if (!set->teller) return CDZ_OK;
     cdz_scope scope = scope_of(set, rows);
-    cdz_step step = cdz_step_for(&scope, set->teller->instance->params, set->teller->shared);
+    cdz_step step = cdz_step_for(&scope, set->teller->instance, set->teller->shared);
     return ask(set, rows, &before, &row, state, &step, bit);
 }

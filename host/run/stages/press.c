@@ -42,7 +42,7 @@ static void prepare(calling *c, const cdz_stage_presses *p, const presser *who)
                            .scratch = &p->rows->workers[0].scratch,
                            .error = &c->said,
                            .may_alloc = !who->begun};
-    c->step = cdz_step_for(&c->scope, who->instance->params, who->shared);
+    c->step = cdz_step_for(&c->scope, who->instance, who->shared);
     c->call = (cdz_call){.scratch = c->scope.scratch};
 }
 

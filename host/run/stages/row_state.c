@@ -38,7 +38,7 @@ static cdz_status clone_stage_state(cdz_stageset *set, cdz_rows *rows, const cdz
                        .scratch = &rows->workers[0].scratch,
                        .error = &rows->workers[0].error,
                        .arena = &set->arena};
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     cdz_stage_state_drop(rows, stage, &step, to);
     if (!from) return CDZ_OK;
     cdz_call call = {.scratch = scope.scratch};

@@ -117,6 +117,7 @@ typedef struct cdz_rows {
     cdz_watching watch;
     cdz_mutex text_lock;
     cdz_row_text *row_texts; /* (n) what plugins asked of; NULL: nobody has */
+    uint64_t text_work;      /* bytes that were added to them, or copied out of them, so far */
 } cdz_rows;
 
 /* Room for n rows of n_vocab scores, and for workers to look at them; zeroed before. False: out of memory; to be closed

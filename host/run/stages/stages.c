@@ -59,7 +59,7 @@ static cdz_status apply(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stag
     cdz_scope scope = scope_for(set, rows, stage->plugin, worker, false);
     scope.stage = stage;
     scope.first = first;
-    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     step.n_rows = n;
     step.input_ids = stage->caps & CDZ_NEEDS_IDS ? view->ids + first : NULL;
     step.row_index = view->rows + first;
@@ -83,7 +83,7 @@ static cdz_status accept(cdz_stageset *set, cdz_rows *rows, const cdz_stage *sta
     if (!stage->hears || stage->deaf) return CDZ_OK;
     cdz_assert(stage->begun);
     cdz_scope scope = scope_for(set, rows, stage->plugin, &rows->workers[0], false);
-    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     void *const own = state ? state + stage->state_at : NULL;
     step.n_rows = 1;
     step.input_ids = &ids;
@@ -99,7 +99,7 @@ static cdz_status test(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage
 {
     cdz_assert(stage->begun);
     cdz_scope scope = scope_for(set, rows, stage->plugin, &rows->workers[0], false);
-    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     step.n_rows = view->n;
     step.input_ids = view->ids;
     step.row_index = view->rows;
@@ -430,7 +430,7 @@ void cdz_stageset_free(cdz_stageset *set)
 static bool is_idle(cdz_stageset *set, cdz_rows *rows, const cdz_instance *instance)
 {
     cdz_scope scope = scope_for(set, rows, instance->plugin.base, &rows->workers[0], false);
-    const cdz_step step = cdz_step_for(&scope, instance->params, NULL);
+    const cdz_step step = cdz_step_for(&scope, instance, NULL);
     cdz_call call = {.scratch = scope.scratch};
     const bool answer = cdz_call_idle(&call, &step);
     cdz_rows_complain(rows, &call);
@@ -472,7 +472,7 @@ static void add_stage(cdz_stageset *set, const cdz_instance *instance, bool crit
 static cdz_status begin(cdz_stageset *set, cdz_rows *rows, cdz_stage *stage)
 {
     cdz_scope scope = scope_for(set, rows, stage->plugin, &rows->workers[0], true);
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, NULL);
     cdz_call call = {.scratch = scope.scratch};
     const cdz_status status = cdz_call_begin(&call, &step, &stage->shared);
     CDZ_TRY(cdz_rows_judge(rows, &call, status, scope.error));
@@ -503,7 +503,7 @@ static void end(cdz_stageset *set, cdz_rows *rows, cdz_stage *stage)
 {
     if (!stage->begun) return;
     cdz_scope scope = scope_for(set, rows, stage->plugin, &rows->workers[0], false);
-    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
     cdz_call_end(&call, &step);
     cdz_rows_complain(rows, &call);

@@ -81,6 +81,7 @@ typedef struct cdz_scope {
     cdz_rows *rows;
     const cdz_stageset *set; /* NULL: not a stage's call */
     const cdz_plugin_base *plugin;
+    const cdz_instance *instance; /* of that plugin; cdz_step_for sets it */
     cdz_scratch_mem *scratch;
     cdz_error *error; /* where fail writes; code CDZ_OK: nothing said yet */
     bool may_alloc;
@@ -146,7 +147,7 @@ void cdz_stage_state_drop(cdz_rows *rows, const cdz_stage *stage, const cdz_step
 
 /* --- the host table: host_table.c --- */
 /* The step of a call on plugin; rows and state are the caller's to fill. */
-cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared);
+cdz_step cdz_step_for(cdz_scope *scope, const cdz_instance *instance, void *shared);
 const void *cdz_stage_extension(const char *id); /* tables that any plugin of a request may ask for */
 const void *cdz_stages_tokenizer(void);          /* tokenizer_ext.c */
 const void *cdz_stages_inserted(void);           /* inserted_ext.c */

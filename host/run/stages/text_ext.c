@@ -1,11 +1,10 @@
 /* text_ext.c - "cadenza.text/1": the text of rows, kept as they grow.
  *
- * Owns: of each request row the text of its newest known history (rows.h), with the end of each token in it. A history that
- * goes another way, a draft or a row that was taken back, cuts it where they part. Rows of one request row may be asked about
- * on several threads: the lock is held while the text is brought on and copied out.
- * Invariant: text is what the tokens of ids add, one after the other; ends[i] is its length after the i-th. From the token
- * `broken` on it may hold parts of characters as they are: several tokens may spell one. Whoever asks gets U+FFFD for what is
- * no character, and nothing yet of one that is not whole. */
+ * Owns: of each request row the text of its newest known history (rows.h), with where it stood behind each token. A history
+ * that goes another way, a draft or a row that was taken back, cuts it where they part. Rows of one request row may be asked
+ * about on several threads: the lock is held while the text is brought on and copied out.
+ * Invariant: text is whole characters, U+FFFD for what is none; the bytes of a character that is not whole yet are apart, at most
+ * three. What the text has it keeps, whatever comes, so a token costs what it is long, and a cut nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +12,25 @@
 #include "cadenza/ext/text.h"
 #include "run/stages/stages.h"
 
+/* Bytes that begin a character: several tokens may spell one. */
+typedef struct open_bytes {
+    uint8_t n;
+    char at[3];
+} open_bytes;
+
+/* Behind a token. */
+typedef struct text_end {
+    uint32_t len; /* of the text */
+    open_bytes open;
+} text_end;
+
 /* What is kept of a request row. */
 struct cdz_row_text {
-    int32_t *ids;            /* (n) new tokens */
-    uint32_t *ends;          /* (n) */
-    uint32_t n, cap, broken; /* broken: n, if no token is */
-    cdz_buf text, whole; /* whole: of the text, what was last handed out where it had to be mended */
+    int32_t *ids;   /* (n) new tokens */
+    text_end *ends; /* (n) */
+    uint32_t n, cap;
+    cdz_buf text;
+    open_bytes open;
 };
 
 void cdz_rows_free_texts(cdz_rows *rows)
@@ -27,7 +39,6 @@ void cdz_rows_free_texts(cdz_rows *rows)
         free(rows->row_texts[r].ids);
         free(rows->row_texts[r].ends);
         cdz_buf_free(&rows->row_texts[r].text);
-        cdz_buf_free(&rows->row_texts[r].whole);
     }
     free(rows->row_texts);
     rows->row_texts = NULL;
@@ -39,7 +50,7 @@ static bool room_for(cdz_row_text *t, uint32_t n)
     const size_t cap = n < 16 ? 16 : 2 * (size_t)n;
     int32_t *ids = realloc(t->ids, cap * sizeof *ids);
     if (ids) t->ids = ids;
-    uint32_t *ends = realloc(t->ends, cap * sizeof *ends);
+    text_end *ends = realloc(t->ends, cap * sizeof *ends);
     if (ends) t->ends = ends;
     if (!ids || !ends) return false;
     t->cap = cap < UINT32_MAX ? (uint32_t)cap : UINT32_MAX;
@@ -50,22 +61,56 @@ static bool room_for(cdz_row_text *t, uint32_t n)
 static void cut(cdz_row_text *t, uint32_t n)
 {
     t->n = n;
-    if (t->broken > n) t->broken = n;
-    t->text.len = n ? t->ends[n - 1] : 0;
+    t->text.len = n ? t->ends[n - 1].len : 0;
+    t->open = n ? t->ends[n - 1].open : (open_bytes){0};
 }
 
-/* False: the token is a part of a character. */
-static bool add_token(cdz_buf *out, const cdz_rows *rows, int32_t id)
+/* A byte more behind those that are open; what they spell by now goes to the text. */
+static void add_byte(cdz_row_text *t, char byte)
+{
+    char bytes[sizeof t->open.at + 1];
+    uint32_t n = t->open.n, code;
+    memcpy(bytes, t->open.at, n);
+    bytes[n++] = byte;
+    while (n) {
+        bool begins = false;
+        const size_t whole = cdz_utf8_decode(bytes, n, &code);
+        const size_t gone = whole ? whole : cdz_utf8_bad(bytes, n, &begins);
+        if (begins) break;
+        cdz_buf_add(&t->text, whole ? bytes : CDZ_UTF8_REPLACEMENT,
+                    whole ? whole : sizeof CDZ_UTF8_REPLACEMENT - 1);
+        n -= (uint32_t)gone;
+        memmove(bytes, bytes + gone, n);
+    }
+    t->open.n = (uint8_t)n;
+    memcpy(t->open.at, bytes, n);
+}
+
+static void add_bytes(cdz_row_text *t, const char *bytes, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        const size_t whole = t->open.n ? 0 : cdz_utf8_valid_prefix(bytes + at, len - at);
+        cdz_buf_add(&t->text, bytes + at, whole);
+        at += whole;
+        if (at < len) add_byte(t, bytes[at++]);
+    }
+}
+
+/* A token that is a part of a character has bytes of its own; others have their text. */
+static void add_token(cdz_row_text *t, cdz_rows *rows, int32_t id)
 {
     const cdz_string added = cdz_run_model_token_text(rows->model, id);
+    cdz_buf bytes = {0};
     const bool part = added.at && strstr(added.at, CDZ_UTF8_REPLACEMENT) &&
-                      cdz_tokenizer_token_bytes(rows->model->tokenizer, id, out);
-    if (!part) cdz_buf_add(out, added.at, added.len);
-    return !part;
+                      cdz_tokenizer_token_bytes(rows->model->tokenizer, id, &bytes);
+    add_bytes(t, part ? bytes.data : added.at, part ? bytes.len : added.len);
+    rows->text_work += part ? bytes.len : added.len;
+    t->text.failed |= bytes.failed;
+    cdz_buf_free(&bytes);
 }
 
 /* False: out of memory; then nothing is known of the row any more. */
-static bool bring_to(cdz_row_text *t, const cdz_rows *rows, const int32_t *ids, uint32_t n)
+static bool bring_to(cdz_row_text *t, cdz_rows *rows, const int32_t *ids, uint32_t n)
 {
     uint32_t same = t->n < n ? t->n : n;
     if (same && memcmp(t->ids, ids, same * sizeof *ids) != 0)
@@ -73,16 +118,15 @@ static bool bring_to(cdz_row_text *t, const cdz_rows *rows, const int32_t *ids, 
     cut(t, same);
     if (!room_for(t, n)) return false;
     for (uint32_t i = same; i < n; i++) {
-        const bool is_whole = add_token(&t->text, rows, ids[i]);
-        if (is_whole && t->broken == t->n) t->broken++;
+        add_token(t, rows, ids[i]);
         t->ids[i] = ids[i];
-        t->ends[i] = (uint32_t)t->text.len;
+        t->ends[i] = (text_end){(uint32_t)t->text.len, t->open};
         t->n = i + 1;
     }
     if (!t->text.failed && t->text.len <= UINT32_MAX) return true;
     cdz_buf_free(&t->text);
     t->text = (cdz_buf){0};
-    t->n = t->broken = 0;
+    cut(t, 0);
     return false;
 }
 
@@ -119,36 +163,14 @@ static size_t tail_from(const cdz_buf *text, uint32_t n)
     return from;
 }
 
-/* Characters of the text from `from` on, in `whole`. */
-static void mend(cdz_row_text *t, size_t from)
-{
-    cdz_buf_clear(&t->whole);
-    for (size_t at = from; at < t->text.len && !t->whole.failed;) {
-        const char *text = t->text.data + at;
-        const size_t left = t->text.len - at, n = cdz_utf8_valid_prefix(text, left);
-        bool cut = false;
-        cdz_buf_add(&t->whole, text, n);
-        at += n;
-        if (n == left) break;
-        at += cdz_utf8_bad(text + n, left - n, &cut);
-        if (!cut) cdz_buf_puts(&t->whole, CDZ_UTF8_REPLACEMENT);
-    }
-}
-
 /* The last bytes of the text to where whoever asked may keep it. */
-static bool hand_out(const cdz_step *step, cdz_row_text *t, uint32_t most, cdz_string *out)
+static bool hand_out(const cdz_step *step, const cdz_row_text *t, uint32_t most, cdz_string *out)
 {
-    const bool parts = t->broken < t->n;
-    size_t from = tail_from(&t->text, most);
-    if (parts) mend(t, from);
-    const cdz_buf *text = parts ? &t->whole : &t->text;
-    if (text->failed) return false;
-    if (parts) from = tail_from(text, most);
-    const size_t n = text->len - from;
+    const size_t from = tail_from(&t->text, most), n = t->text.len - from;
     char *copy;
-    *out = (cdz_string){text->data ? text->data + from : "", (uint32_t)n};
+    *out = (cdz_string){t->text.data ? t->text.data + from : "", (uint32_t)n};
     if (!has_rows_of_its_own(step)) {
-        if (text->data) text->data[text->len] = '\0'; /* it may have been longer */
+        if (t->text.data) t->text.data[t->text.len] = '\0'; /* it may have been longer */
         return true;
     }
     copy = cdz_scratch(step, n + 1);
@@ -156,6 +178,7 @@ static bool hand_out(const cdz_step *step, cdz_row_text *t, uint32_t most, cdz_s
     memcpy(copy, out->at, n);
     copy[n] = '\0';
     out->at = copy;
+    ((const cdz_scope *)step->scope)->rows->text_work += n;
     return true;
 }
 

@@ -66,7 +66,7 @@ static void tell_one(cdz_rows *rows, struct cdz_watcher *watcher, const subjects
                        .scratch = &rows->workers[0].scratch,
                        .error = &said,
                        .may_alloc = !watcher->begun};
-    cdz_step step = cdz_step_for(&scope, watcher->instance->params, watcher->shared);
+    cdz_step step = cdz_step_for(&scope, watcher->instance, watcher->shared);
     step.n_rows = about->n;
     step.input_ids = about->ids;
     step.row_index = about->index;

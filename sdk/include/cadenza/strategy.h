@@ -332,6 +332,19 @@ typedef struct cdz_decoder_api {
      * position forgets its vector. Not within a prompt that is given as embeddings, nor of a model that is a function. */
     cdz_status (*seq_embeds)(cdz_decoder *dec, cdz_seq *seq, uint32_t from, const float *embeds,
                              uint32_t n, uint32_t width);
+
+    /* -- heads for values: classifiers, reward models, critics ------------------------------------------------------- */
+    /* How many values a model's head for them gives (NULL: the target); 0: it has none, or there is no such model. Such a head is
+     * `score` of a checkpoint of transformers' ...ForSequenceClassification, whose values are the logits of its labels, or
+     * `v_head.summary` of TRL's ...WithValueHead. A model that has `score` in place of a head for tokens is refused where
+     * scores of tokens are asked for. */
+    uint32_t (*n_values)(const cdz_decoder *dec, const char *model);
+    /* What that head says of the text of each sequence (of one model): out (n, n_values), as many as the model's head gives. As in
+     * transformers, it is asked at the last token that is not the pad_token_id of the model's config.json. Suspends. One pass over
+     * what the caches of these sequences lack, beside other requests. Sequences, which may be rows, stay as they are; keep_hidden
+     * keeps nothing of this pass. */
+    cdz_status (*seq_value)(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values,
+                            float *out);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -506,6 +519,10 @@ CDZ_VERB_(cdz_status, seq_embeds,
           (cdz_decoder * dec, cdz_seq *seq, uint32_t from, const float *embeds, uint32_t n,
            uint32_t width),
           (dec, seq, from, embeds, n, width))
+CDZ_VERB_(uint32_t, n_values, (const cdz_decoder *dec, const char *model), (dec, model))
+CDZ_VERB_(cdz_status, seq_value,
+          (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out),
+          (dec, seqs, n, n_values, out))
 #undef CDZ_VERB_
 
 /* Appends n positions that are read as these vectors, to a sequence that is no row (a row: insert, then seq_embeds). Their id,

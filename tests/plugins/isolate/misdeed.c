@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,7 @@
 
 #define DEEDS                                                                                      \
     "none|segv|abort|loop|exit|rows|below|open|write|fork|thread|socket|kill|exec|code|closes|"    \
-    "memory|prints|forges|lies|floods|refuses|status|dies_idle|mode|deep|wide"
+    "memory|prints|forges|lies|floods|refuses|status|dies_idle|mode|deep|wide|verbs"
 enum deed {
     NONE,
     SEGV,
@@ -48,7 +49,8 @@ enum deed {
     DIES_IDLE,
     MODE,
     DEEP,
-    WIDE
+    WIDE,
+    VERBS, /* of a drafter alone */
 };
 
 typedef struct misdeed {
@@ -165,6 +167,7 @@ static cdz_status act(const cdz_step *step, int32_t deed, cdz_scores *scores)
     case MODE: break;
     case DEEP: return go_deeper(INT_MAX) < 0 ? CDZ_OK : CDZ_E_INTERNAL;
     case WIDE: return take_a_wide_frame() ? CDZ_OK : CDZ_E_INTERNAL;
+    case VERBS: break;
     }
     return CDZ_OK;
 }
@@ -248,18 +251,29 @@ static const cdz_criterion criterion = {
 
 /* --- the drafter -------------------------------------------------------------------------------------------------- */
 
+/* Every verb is there, if only to say that it is not for drafters here. */
+static cdz_status look_at_verbs(cdz_decoder *dec, const cdz_step *step)
+{
+    const cdz_decoder_api *api = dec->api;
+    void (*verbs[(sizeof *api - offsetof(cdz_decoder_api, n_rows)) / sizeof(void (*)(void))])(void);
+    memcpy(verbs, (const char *)api + offsetof(cdz_decoder_api, n_rows), sizeof verbs);
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (!verbs[i])
+            return cdz_fail(step, CDZ_E_PLUGIN, "verb %d of the table is not there", (int)i);
+    return cdz_seq_value(dec, NULL, 0, 0, NULL);
+}
+
 static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
 {
     const misdeed *p = step->params;
     const cdz_ids h = draft->history;
     const uint32_t n = draft->room < 3 ? draft->room : 3;
     int32_t *tokens = cdz_scratch(step, 3 * sizeof *tokens);
-    (void)dec;
     if (!tokens) return CDZ_E_NOMEM;
     for (uint32_t i = 0; i < n; i++) tokens[i] = h.at[(h.len * 5 + i) % h.len];
     draft->tokens = (cdz_ids){tokens, n};
     if (h.len - step->request->prompt_len < (uint64_t)p->after) return CDZ_OK;
-    return act(step, p->deed.value, NULL);
+    return p->deed.value == VERBS ? look_at_verbs(dec, step) : act(step, p->deed.value, NULL);
 }
 
 static const cdz_drafter drafter = {

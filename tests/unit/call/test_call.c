@@ -773,18 +773,20 @@ static void test_outside_of_requests(void **unused)
     cdz_opened opened;
     cdz_error err = {0};
     here.way = SPEAKS;
-    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, &arena, &err), CDZ_E_INPUT);
+    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, NULL, &arena, &err), CDZ_E_INPUT);
     assert_string_equal(err.text, "no luck");
     assert_int_equal(cdz_call_open_file(&loader, &file, &arena, &opened, &err), CDZ_E_INPUT);
     assert_string_equal(err.text, "no luck");
     here.way = SILENT;
-    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, &arena, &err), CDZ_E_PLUGIN);
+    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, NULL, &arena, &err),
+                     CDZ_E_PLUGIN);
     assert_string_equal(err.text, "test.sick: create failed (bad input) without saying why");
     assert_int_equal(cdz_call_open_file(&loader, &file, &arena, &opened, &err), CDZ_E_PLUGIN);
     assert_string_equal(err.text, "a/b.sick: the loader test.sick: open failed (bad input) without "
                                   "saying why");
     here.way = NO_STATUS;
-    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, &arena, &err), CDZ_E_PLUGIN);
+    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, NULL, &arena, &err),
+                     CDZ_E_PLUGIN);
     assert_string_equal(err.text, "test.sick: create returned 77, which is no status");
 #if CDZ_SEES_FLOAT_MODE
     here.way = FLUSHES;
@@ -793,7 +795,7 @@ static void test_outside_of_requests(void **unused)
     assert_int_equal(here.n_called, 2); /* what was opened is closed */
 #endif
     here.way = WELL;
-    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, &arena, &err), CDZ_OK);
+    assert_int_equal(cdz_call_create_plugin(&processor.base, NULL, NULL, &arena, &err), CDZ_OK);
     cdz_arena_free(&arena);
 }
 

@@ -153,6 +153,7 @@ static const struct {
     {"lies_keeps_top.so", "keeps-top", "below it is kept", false, false},
     {"lies_keeps_top_scores.so", "keeps-top", "the same or -inf", false, false},
     {"lies_keeps_argmax.so", "keeps-argmax", "the best token was", false, false},
+    {"lua_drops_nothing.lua", "caps", "took nothing out of a cache in", false, false},
     {"lua_lies_keeps_argmax.lua", "keeps-argmax", "the best token was", false, false},
     {"lies_history_sparse.so", "history-sparse", "not in input_ids", false, false},
     {"lies_form.so", "form", "apply made it", false, false},

@@ -320,7 +320,8 @@ static size_t put_question(uint32_t kind, unsigned char *to)
         cdz_put_u32(&out, i);
         cdz_put_ids(&out, ids);
     }
-    if (kind == CDZ_DOWN_LOG || kind == CDZ_DOWN_CONFIG || kind == CDZ_DOWN_CONVERT)
+    if (kind == CDZ_DOWN_LOG || kind == CDZ_DOWN_CONFIG || kind == CDZ_DOWN_CONVERT ||
+        kind == CDZ_DOWN_FILE)
         cdz_put_text(&out, "known");
     if (kind == CDZ_DOWN_CONFIG) cdz_put_u32(&out, CDZ_T_INTS);
     if (kind == CDZ_DOWN_TEXTS) cdz_put_u32(&out, 1), cdz_put_u32(&out, 5);
@@ -351,7 +352,8 @@ static void changed_questions(void **state)
                                       UINT32_MAX};
     unsigned char *map = mock_map();
     (void)state;
-    for (uint32_t kind = CDZ_DOWN_LOG; kind <= CDZ_DOWN_FILTER; kind++) {
+    for (uint32_t kind = CDZ_DOWN_LOG; kind <= CDZ_DOWN_FILE; kind++) {
+        if (kind == CDZ_DOWN_READY) continue; /* no question */
         unsigned char bytes[ROOM], changed[ROOM];
         const size_t len = put_question(kind, bytes);
         if (!ask(bytes, len, map)) fail_msg("question %u: refused", kind);

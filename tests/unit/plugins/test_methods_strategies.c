@@ -11,7 +11,8 @@ typedef struct bench {
     fake_decoder *d;
     cdz_decoder_api api;
     const cdz_json *table, *models, *draws; /* models: the tables of further ones, by name */
-    const cdz_json *of_seq[MAX_SEQS];
+    const cdz_json *heads; /* for values, by the model's name: a row for each newest token; or NULL */
+    const cdz_json *of_seq[MAX_SEQS], *head_of_seq[MAX_SEQS];
     float passes[MAX_SEQS * V]; /* scores of seq_forward; those of forward stay beside them */
     uint32_t n_drawn;
     struct {
@@ -82,17 +83,51 @@ static const cdz_json *table_named(const bench *b, const char *model)
     return !model || strcmp(model, "target") == 0 ? b->table : cdz_json_get(b->models, model);
 }
 
+static const cdz_json *head_named(const bench *b, const char *model)
+{
+    return model && b->heads ? cdz_json_get(b->heads, model) : NULL;
+}
+
+static uint32_t n_values(const cdz_decoder *dec, const char *model)
+{
+    const cdz_json *head = head_named(bench_of(dec), model);
+    return head ? head->items[0].len : 0;
+}
+
+static bool facts(const cdz_decoder *dec, const char *model, cdz_model_facts *out)
+{
+    *out = (cdz_model_facts){.size = sizeof *out, .n_vocab = V, .n_layers = 2, .width = 3};
+    return table_named(bench_of(dec), model) != NULL;
+}
+
+static cdz_status seq_value(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values,
+                            float *out)
+{
+    const bench *b = bench_of(dec);
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_json *head = b->head_of_seq[seqs[i] - b->d->seqs];
+        const cdz_json *row = &head->items[seqs[i]->ids[seqs[i]->len - 1]];
+        assert_int_equal(row->len, n_values);
+        for (uint32_t v = 0; v < n_values; v++) *out++ = (float)real_of(&row->items[v]);
+    }
+    return CDZ_OK;
+}
+
 static cdz_status seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
 {
     CDZ_TRY(fd_seq_new(dec, model, out));
     bench_of(dec)->of_seq[*out - fd_of(dec)->seqs] = table_named(bench_of(dec), model);
+    bench_of(dec)->head_of_seq[*out - fd_of(dec)->seqs] = head_named(bench_of(dec), model);
     return CDZ_OK;
 }
 
 static cdz_status seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out)
 {
     CDZ_TRY(fd_seq_fork(dec, seq, out));
-    bench_of(dec)->of_seq[*out - fd_of(dec)->seqs] = table_of(bench_of(dec), seq);
+    bench *b = bench_of(dec);
+    const bool own = seq >= b->d->seqs && seq < b->d->seqs + MAX_SEQS;
+    b->of_seq[*out - b->d->seqs] = table_of(b, seq);
+    b->head_of_seq[*out - b->d->seqs] = own ? b->head_of_seq[seq - b->d->seqs] : NULL;
     return CDZ_OK;
 }
 
@@ -238,6 +273,9 @@ static void open_case(bench *b, const cdz_json *c)
     b->api.seq_new = seq_new;
     b->api.seq_fork = seq_fork;
     b->api.vocab_size = vocab_size;
+    b->api.facts = facts;
+    b->api.n_values = n_values;
+    b->api.seq_value = seq_value;
     b->api.seq_forward = seq_forward;
     b->api.seq_process = seq_process;
     b->api.multinomial = multinomial;
@@ -254,6 +292,7 @@ static void open_case(bench *b, const cdz_json *c)
     b->d->dec.api = &b->api;
     b->table = need(c, "table");
     b->models = need(c, "models");
+    b->heads = cdz_json_get(c, "heads");
     b->draws = need(c, "draws");
     b->d->f->request.do_sample = need(c, "do_sample")->boolean;
     if (!dir || !*dir) dir = CADENZA_BUILD_DIR "/lib/cadenza";

@@ -2,7 +2,8 @@
  *
  * The text is what the row's new tokens add to it, one after the other, special tokens too: what a stop string is looked for
  * in. A character that several tokens spell is there once it is whole. The host keeps the text from call to call, so asking at
- * every step costs what the newest tokens are long, not the answer.
+ * every step costs what the newest tokens are long, not the answer. What a processor or a criterion is given is copied for it besides:
+ * ask for a tail where a tail is enough.
  *
  *     const cdz_text_api *text = cdz_get_text(step);
  *     cdz_string end;
