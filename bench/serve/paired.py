@@ -134,7 +134,7 @@ class Field:
 
     def __init__(self, a):
         self.a, self.model, self.log = a, gguf_of(a), open(pathlib.Path(tempfile.gettempdir()) / f"paired-{os.getpid()}.log", "w")
-        self.seed, self.tokens_per_word, self.found = 0, None, []
+        self.seed, self.tokens_per_word, self.found = 1000000, None, []
 
     def cadenza(self, *more):
         port = free_port()
@@ -151,16 +151,16 @@ class Field:
         with contextlib.ExitStack() as started:
             yield [started.enter_context(make()) for make in [self.cadenza] + ([self.peer] if self.a.llama_server else [])]
 
-    def words(self, server, streams, requests, words, new):
-        """No two loads have a prompt in common, so that no cache helps."""
-        self.seed += 1
+    def words(self, server, streams, requests, words, new, seed):
         return json.loads(run(self.a.cadenza, "bench", "serve", server.url, "--streams", streams, "--requests", requests,
-                              "--prompt-tokens", words, "--new-tokens", new, "--seed", self.seed, "--json", "-"))
+                              "--prompt-tokens", words, "--new-tokens", new, "--seed", seed, "--json", "-"))
 
-    def load(self, server, streams, requests, prompt=16, new=32):
+    def load(self, server, streams, requests, prompt=16, new=32, seed=None):
+        """Of one server no two loads have a prompt in common, so that no cache helps; of two servers those of a seed are the same."""
         if not self.tokens_per_word:
-            self.tokens_per_word = self.words(server, 1, 1, 40, 1)["prompt_tokens"] / 40
-        return self.words(server, streams, requests, max(1, round(prompt / self.tokens_per_word)), new)
+            self.tokens_per_word = self.words(server, 1, 1, 40, 1, 0)["prompt_tokens"] / 40
+        self.seed += 1
+        return self.words(server, streams, requests, max(1, round(prompt / self.tokens_per_word)), new, seed or self.seed)
 
     def rounds(self, least=0):
         return range(max(self.a.rounds, least))
@@ -206,7 +206,7 @@ def streams(f):
         for turn in f.rounds():
             for n in f.a.streams:
                 for server in servers if turn % 2 == 0 else servers[::-1]:
-                    got = f.load(server, n, max(f.a.least_requests, n))
+                    got = f.load(server, n, max(f.a.least_requests, n), seed=1000 * (turn + 1) + n)
                     say(f"round {turn + 1}, {server.name}, {n} streams: {got['new_tokens_per_s']:.1f} tokens/s, prompts of "
                         f"{got['prompt_tokens'] / got['answered']:.1f} tokens")
                     rate.setdefault((server.name, n), []).append(got["new_tokens_per_s"])
