@@ -23,7 +23,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   targets    the above that have a target, one after the other, and each ratio beside what was aimed at
   speculation  drafts beside plain greedy decoding (Cadenza alone)
   before     Cadenza beside itself at --revision REV: is anything slower? Status 1 if so
-  serve      the server beside llama-server, and what it costs by itself; --llama-server PROGRAM
+  serve      the server beside llama-server ($LLAMA_SERVER, or on the PATH), and what it costs by itself; --short takes some minutes
   tokenizer  loading and encoding, beside the tokenizers library
   sampling   choosing a token, beside transformers and llama.cpp's samplers
   python     the Python package over the C call, and beside transformers and lm-eval's own model; needs cffi and numpy
