@@ -887,6 +887,21 @@ static void run_layer(cdz_layers *f, uint32_t layer)
     edit(f, layer, CDZ_EDIT_BLOCK, f->x);
 }
 
+static void add_positions(cdz_layers *f, const cdz_weight *positions)
+{
+    const cdz_arch *a = f->stack.arch;
+    cdz_backend *b = f->backend;
+    const size_t D = a->hidden;
+    for (uint32_t r = 0; r < f->m; r++) {
+        const bool unplaced =
+            a->placing.unplaced >= 0 && f->ids[r] == a->placing.unplaced && !f->embeds[r];
+        f->picked[r] =
+            unplaced ? a->placing.unplaced : (int32_t)(f->positions[r] + a->placing.offset);
+    }
+    b->api->embed(b, f->normed, D, positions, f->picked, f->m);
+    b->api->add(b, f->x, D, f->normed, D, f->m, D);
+}
+
 void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *positions,
                       const cdz_norm *norm)
 {
@@ -898,17 +913,9 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     if (f->any_embeds && a->scales_given) place_embeds(f);
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
     if (f->any_embeds && !a->scales_given) place_embeds(f);
-    if (positions->data) {
-        for (uint32_t r = 0; r < f->m; r++) {
-            const bool unplaced =
-                a->placing.unplaced >= 0 && f->ids[r] == a->placing.unplaced && !f->embeds[r];
-            f->picked[r] =
-                unplaced ? a->placing.unplaced : (int32_t)(f->positions[r] + a->placing.offset);
-        }
-        b->api->embed(b, f->normed, D, positions, f->picked, f->m);
-        b->api->add(b, f->x, D, f->normed, D, f->m, D);
-    }
-    if (norm->w.data) cdz_layers_norm(f, f->x, f->x, f->m, norm);
+    if (norm->w.data && a->embed_norm_first) cdz_layers_norm(f, f->x, f->x, f->m, norm);
+    if (positions->data) add_positions(f, positions);
+    if (norm->w.data && !a->embed_norm_first) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
 /* n <= head_rows rows. */
