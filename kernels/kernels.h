@@ -50,12 +50,13 @@ typedef enum cdz_dtype {
     CDZ_N_DTYPES,
 } cdz_dtype;
 
-size_t cdz_dtype_bytes(cdz_dtype dtype);         /* of a block; of an element of a plain type */
-size_t cdz_dtype_block(cdz_dtype dtype);         /* elements of a block; 1 for a plain type */
-size_t cdz_row_bytes(cdz_dtype dtype, size_t n); /* n: a multiple of the block */
-const char *cdz_dtype_name(cdz_dtype dtype);     /* "F32", "Q4_K" */
+size_t cdz_dtype_bytes(cdz_dtype dtype); /* of a block; of an element of a plain type */
+size_t cdz_dtype_block(cdz_dtype dtype); /* elements of a block; 1 for a plain type */
+/* n: a multiple of the block; of CDZ_FP8 any number, a last block is whole and what it has past the row is never read as a number */
+size_t cdz_row_bytes(cdz_dtype dtype, size_t n);
+const char *cdz_dtype_name(cdz_dtype dtype); /* "F32", "Q4_K" */
 
-/* A whole row of n elements, a multiple of the block, to float32, exactly; and from it, rounded as
+/* A whole row of n elements, a multiple of the block but for CDZ_FP8, to float32, exactly; and from it, rounded as
  * the type's reference does (ref/quantise.c), to types before CDZ_N_MADE. Block types may lie anywhere, plain ones aligned. */
 void cdz_widen(cdz_dtype dtype, float *y, const void *x, size_t n);
 void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n);
@@ -83,7 +84,7 @@ void cdz_row_of_panel(cdz_dtype dtype, void *to, const void *panel, size_t row, 
 
 /* A weight matrix (n, k), row-major, one row per output, in memory that outlives the backend's
  * use of it (a mapped file). Vectors (norms, biases) are (1, n). data need only be aligned to
- * its element, and to a byte where it has blocks; k is a multiple of the block. */
+ * its element, and to a byte where it has blocks; k is as cdz_row_bytes takes it. */
 typedef struct cdz_weight {
     const void *data; /* NULL: absent */
     cdz_dtype dtype;
