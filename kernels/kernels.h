@@ -136,14 +136,17 @@ typedef struct cdz_xielu {
     float above, below, both;
 } cdz_xielu;
 
-/* A layer's experts: n feed-forwards down(curve(gate) * up), or down(curve(up)), without biases. Gates are of one type and
- * shape, and so are ups and downs. */
+/* A layer's experts: n feed-forwards down(curve(gate) * up), or down(curve(up)). Gates are of one type and shape, and so are
+ * ups and downs, and the biases of each. */
 typedef struct cdz_experts {
     cdz_weight part[CDZ_EXPERT_PARTS]; /* of the first expert; data of the gate NULL: there are none */
     /* (n, CDZ_EXPERT_PARTS) where the data of each lie, as place gave them; itself in memory from alloc, written by upload */
     const void *const *at;
-    size_t n, n_active; /* experts, and those that a row goes to */
+    cdz_weight bias[CDZ_EXPERT_PARTS]; /* of the first expert; data NULL: the part has none */
+    const void *const *bias_at;        /* as `at`, of the biases */
+    size_t n, n_active;                /* experts, and those that a row goes to */
     bool normalise;
+    bool clamped; /* the gate is clamped_mul's, whatever the curve */
     cdz_curve curve;
 } cdz_experts;
 
@@ -220,8 +223,8 @@ typedef struct cdz_attention {
     float scale;     /* of the scores */
     float soft_cap;  /* of the scaled and biased scores; 0: none */
     uint32_t window; /* 0: everything */
-    /* (n_heads) a score more of each head, neither scaled nor capped, at which there is no value. Memory of the host, like
-     * weights read until sync. NULL: none. */
+    /* (n_heads) a score more of each head, neither scaled nor capped, at which there is no value. Like weights: read until
+     * sync. NULL: none. */
     const float *sinks;
     /* Added to scaled scores by distance: head h's for key position k and query position q is
      * bias[h * bias_stride + bias_zero + k - q]. Like weights: read until sync. NULL: none. */
@@ -296,7 +299,7 @@ typedef struct cdz_backend cdz_backend;
 
 /* Activations are float32, row-major (m, n) with a stride in floats.
  * Where what lies. On the CPU everything is host memory. On a device, memory from alloc (activations, scores, the
- * table of attention's bias) and from place (weights, norms, biases: cdz_weight.data) is the device's; the host reads and
+ * tables of attention's bias and sinks) and from place (weights, norms, biases: cdz_weight.data) is the device's; the host reads and
  * writes it through upload, download and copy alone. Host memory on every backend: the structures themselves, ids,
  * positions, frequencies, rows and their blocks, route's outputs, add_scaled's `to` and `factors`, what
  * attention_weights gives.
