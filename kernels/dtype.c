@@ -29,7 +29,7 @@ size_t cdz_dtype_block(cdz_dtype dtype)
 
 size_t cdz_row_bytes(cdz_dtype dtype, size_t n)
 {
-    return n / types[dtype].n * types[dtype].bytes;
+    return (n + types[dtype].n - 1) / types[dtype].n * types[dtype].bytes;
 }
 
 const char *cdz_dtype_name(cdz_dtype dtype)

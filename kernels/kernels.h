@@ -50,12 +50,13 @@ typedef enum cdz_dtype {
     CDZ_N_DTYPES,
 } cdz_dtype;
 
-size_t cdz_dtype_bytes(cdz_dtype dtype);         /* of a block; of an element of a plain type */
-size_t cdz_dtype_block(cdz_dtype dtype);         /* elements of a block; 1 for a plain type */
-size_t cdz_row_bytes(cdz_dtype dtype, size_t n); /* n: a multiple of the block */
-const char *cdz_dtype_name(cdz_dtype dtype);     /* "F32", "Q4_K" */
+size_t cdz_dtype_bytes(cdz_dtype dtype); /* of a block; of an element of a plain type */
+size_t cdz_dtype_block(cdz_dtype dtype); /* elements of a block; 1 for a plain type */
+/* n: a multiple of the block; of CDZ_FP8 any number, a last block is whole and what it has past the row is never read as a number */
+size_t cdz_row_bytes(cdz_dtype dtype, size_t n);
+const char *cdz_dtype_name(cdz_dtype dtype); /* "F32", "Q4_K" */
 
-/* A whole row of n elements, a multiple of the block, to float32, exactly; and from it, rounded as
+/* A whole row of n elements, a multiple of the block but for CDZ_FP8, to float32, exactly; and from it, rounded as
  * the type's reference does (ref/quantise.c), to types before CDZ_N_MADE. Block types may lie anywhere, plain ones aligned. */
 void cdz_widen(cdz_dtype dtype, float *y, const void *x, size_t n);
 void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n);
@@ -83,7 +84,7 @@ void cdz_row_of_panel(cdz_dtype dtype, void *to, const void *panel, size_t row, 
 
 /* A weight matrix (n, k), row-major, one row per output, in memory that outlives the backend's
  * use of it (a mapped file). Vectors (norms, biases) are (1, n). data need only be aligned to
- * its element, and to a byte where it has blocks; k is a multiple of the block. */
+ * its element, and to a byte where it has blocks; k is as cdz_row_bytes takes it. */
 typedef struct cdz_weight {
     const void *data; /* NULL: absent */
     cdz_dtype dtype;
@@ -135,14 +136,17 @@ typedef struct cdz_xielu {
     float above, below, both;
 } cdz_xielu;
 
-/* A layer's experts: n feed-forwards down(curve(gate) * up), or down(curve(up)), without biases. Gates are of one type and
- * shape, and so are ups and downs. */
+/* A layer's experts: n feed-forwards down(curve(gate) * up), or down(curve(up)). Gates are of one type and shape, and so are
+ * ups and downs, and the biases of each. */
 typedef struct cdz_experts {
     cdz_weight part[CDZ_EXPERT_PARTS]; /* of the first expert; data of the gate NULL: there are none */
     /* (n, CDZ_EXPERT_PARTS) where the data of each lie, as place gave them; itself in memory from alloc, written by upload */
     const void *const *at;
-    size_t n, n_active; /* experts, and those that a row goes to */
+    cdz_weight bias[CDZ_EXPERT_PARTS]; /* of the first expert; data NULL: the part has none */
+    const void *const *bias_at;        /* as `at`, of the biases */
+    size_t n, n_active;                /* experts, and those that a row goes to */
     bool normalise;
+    bool clamped; /* the gate is clamped_mul's, whatever the curve */
     cdz_curve curve;
 } cdz_experts;
 
@@ -219,8 +223,8 @@ typedef struct cdz_attention {
     float scale;     /* of the scores */
     float soft_cap;  /* of the scaled and biased scores; 0: none */
     uint32_t window; /* 0: everything */
-    /* (n_heads) a score more of each head, neither scaled nor capped, at which there is no value. Memory of the host, like
-     * weights read until sync. NULL: none. */
+    /* (n_heads) a score more of each head, neither scaled nor capped, at which there is no value. Like weights: read until
+     * sync. NULL: none. */
     const float *sinks;
     /* Added to scaled scores by distance: head h's for key position k and query position q is
      * bias[h * bias_stride + bias_zero + k - q]. Like weights: read until sync. NULL: none. */
@@ -295,7 +299,7 @@ typedef struct cdz_backend cdz_backend;
 
 /* Activations are float32, row-major (m, n) with a stride in floats.
  * Where what lies. On the CPU everything is host memory. On a device, memory from alloc (activations, scores, the
- * table of attention's bias) and from place (weights, norms, biases: cdz_weight.data) is the device's; the host reads and
+ * tables of attention's bias and sinks) and from place (weights, norms, biases: cdz_weight.data) is the device's; the host reads and
  * writes it through upload, download and copy alone. Host memory on every backend: the structures themselves, ids,
  * positions, frequencies, rows and their blocks, route's outputs, add_scaled's `to` and `factors`, what
  * attention_weights gives.

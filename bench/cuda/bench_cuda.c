@@ -26,10 +26,11 @@ static const model_shape shapes[] = {
 static const struct {
     const char *name;
     cdz_dtype dtype;
-    size_t scales[2]; /* bytes of a block at which a factor in f16 lies; blocks only */
+    size_t scales[2]; /* bytes of a block at which a factor lies; blocks only */
 } weight_types[] = {
     {"f32", CDZ_F32, {0}},      {"bf16", CDZ_BF16, {0}},    {"q8_0", CDZ_Q8_0, {0, 0}},
-    {"q4_0", CDZ_Q4_0, {0, 0}}, {"q4_k", CDZ_Q4_K, {0, 2}},
+    {"q4_0", CDZ_Q4_0, {0, 0}}, {"q4_k", CDZ_Q4_K, {0, 2}}, {"mxfp4", CDZ_MXFP4, {0, 0}},
+    {"fp8", CDZ_FP8, {0, 0}},
 };
 
 enum { MOST_ROWS = 512, MOST_BATCH = 128, MOST_LIST = 16 };
@@ -74,14 +75,22 @@ static uint32_t next_random(uint32_t *state)
     return *state = *state * 1664525u + 1013904223u;
 }
 
-/* Any bytes are numbers of a block; its factors are set to 0.002 in f16, so that sums stay small. */
-static void fill_blocks(char *data, size_t bytes, size_t block, const size_t scales[2])
+/* Any bytes are numbers of a block; its factors are set to some 0.002, float8's to less, so that sums stay small. */
+static void fill_blocks(char *data, size_t bytes, cdz_dtype dtype, const size_t scales[2])
 {
-    static const uint16_t small = 0x1819;
+    static const uint16_t half = 0x1819;
+    static const uint8_t power = 119; /* 2^-9, of numbers that are twice theirs */
+    static const float whole = 0x1p-14f;
+    const void *factor = dtype == CDZ_MXFP4 ? (const void *)&power
+                         : dtype == CDZ_FP8 ? (const void *)&whole
+                                            : (const void *)&half;
+    const size_t block = cdz_dtype_bytes(dtype), size = dtype == CDZ_MXFP4 ? sizeof power
+                                                        : dtype == CDZ_FP8 ? sizeof whole
+                                                                           : sizeof half;
     uint32_t state = 12345;
     for (size_t i = 0; i < bytes; i++) data[i] = (char)(next_random(&state) >> 24);
     for (size_t at = 0; at + block <= bytes; at += block)
-        for (int i = 0; i < 2; i++) memcpy(data + at + scales[i], &small, sizeof small);
+        for (int i = 0; i < 2; i++) memcpy(data + at + scales[i], factor, size);
 }
 
 static void fill_plain(char *data, size_t n, cdz_dtype dtype)
@@ -110,7 +119,7 @@ static char *random_bytes(const model_shape *s, size_t type)
     if (dtype < CDZ_N_PLAIN)
         fill_plain(data, n * s->hidden, dtype);
     else
-        fill_blocks(data, bytes, cdz_dtype_bytes(dtype), weight_types[type].scales);
+        fill_blocks(data, bytes, dtype, weight_types[type].scales);
     return data;
 }
 
@@ -211,7 +220,7 @@ static void run_layer(model *m, size_t layer, size_t n)
     const size_t D = s->hidden, wide = s->heads * s->dim, narrow = s->kv_heads * s->dim,
                  F = s->inner;
     const cdz_rope rope = {m->inv_freq, s->dim, 1.0f, false, false};
-    const cdz_attention how = {s->heads, 0.1f, 0.0f, 0, NULL, 0, 0};
+    const cdz_attention how = {.n_heads = s->heads, .scale = 0.1f};
     const cdz_product qkv[] = {{&w[AT_Q], NULL, m->q, wide},
                                {&w[AT_K], NULL, m->k, narrow},
                                {&w[AT_V], NULL, m->v, narrow}};
@@ -516,10 +525,11 @@ static bool are_names(const char *names, const char *const *known, size_t n)
 static bool take_value(settings *o, const char *name, const char *value)
 {
     static const char *const shape_names[] = {"0.5B", "1B", "7B", "8B", "tiny"},
-                             *const type_names[] = {"f32", "bf16", "q8_0", "q4_0", "q4_k"},
+                             *const type_names[] = {"f32",  "bf16",  "q8_0", "q4_0",
+                                                    "q4_k", "mxfp4", "fp8"},
                              *const kv_names[] = {"f32", "f16", "bf16"};
     if (strcmp(name, "--shapes") == 0) return are_names(o->shapes = value, shape_names, 5);
-    if (strcmp(name, "--weights") == 0) return are_names(o->weights = value, type_names, 5);
+    if (strcmp(name, "--weights") == 0) return are_names(o->weights = value, type_names, 7);
     if (strcmp(name, "--kv") == 0)
         return are_names(o->kv = value, kv_names, 3) && !strchr(value, ',');
     if (strcmp(name, "--contexts") == 0) return read_list(value, 1u << 20, &o->contexts);
@@ -557,7 +567,7 @@ int main(int argc, char **argv)
     o.prompts = (list){{2048}, 1};
     if (!take_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_cuda BACKEND.so [--shapes 0.5B,1B,7B,8B,tiny] [--weights "
-                        "f32,bf16,q8_0,q4_0,q4_k]\n"
+                        "f32,bf16,q8_0,q4_0,q4_k,mxfp4,fp8]\n"
                         "                  [--kv f32|f16|bf16] [--contexts LIST] [--batches LIST] "
                         "[--prompts LIST]\n"
                         "                  [--steps N] [--read BYTES_A_SECOND] [--f32] [--strict] "

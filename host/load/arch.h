@@ -265,6 +265,7 @@ typedef struct cdz_arch {
     bool qk_norm_last; /* after the rotation */
     cdz_temper temper;
     bool norm_after_sum;   /* a sublayer's post norm is of x with what was added */
+    bool embed_norm_first; /* what is embedded is normed before positions are added */
     float embed_scale;     /* on what is embedded; 1: none */
     bool scales_given;     /* on embeddings given as prompt as well */
     float residual_scale;  /* on what a sublayer gives; 1: none */

@@ -321,7 +321,7 @@ static cdz_status bind_floats(binder *b, place at, const char *suffix, size_t ro
 /* Float8 blocks stay, where a block's rows have one factor. */
 static bool turn_fp8(binder *b, const cdz_weight *from, cdz_weight *out)
 {
-    if (from->dtype != CDZ_FP8 || from->n % cdz_dtype_block(CDZ_FP8)) return false;
+    if (from->dtype != CDZ_FP8) return false;
     const size_t bytes = from->k * cdz_row_bytes(CDZ_FP8, from->n);
     char *turned = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
     *out = (cdz_weight){turned, CDZ_FP8, from->k, from->n, CDZ_WEIGHT_ROWS};

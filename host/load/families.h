@@ -221,6 +221,7 @@ struct cdz_family {
     cdz_scale_rule scale_rule;
     cdz_t5_rules t5_rules;
     bool may_share_embed; /* share_encoder_decoder_embeddings, decoder_vocab_size are read */
+    bool embed_norm_first; /* a decoder norms what is embedded before it adds positions; its encoder does after */
     uint32_t position_offset;
 
     /* Defaults of keys; 0 as the comment says. */

@@ -242,6 +242,17 @@ static const cdz_family families[] = {
      .scale_rule = CDZ_SCALE_IF_SAID,
      .context = 128,
      .activation = "gelu"},
+    {.model_type = "blenderbot-small",
+     .architecture = "BlenderbotSmallForConditionalGeneration",
+     .names = bart_names,
+     .encoder_names = bart_encoder_names,
+     .keys = &bart_keys,
+     BART_RULES,
+     .scale_rule = CDZ_SCALE_IF_SAID,
+     .norm_after_sum = true,
+     .embed_norm_first = true,
+     .context = 512,
+     .activation = "gelu"},
 };
 
 cdz_family_list cdz_families_pairs(void)

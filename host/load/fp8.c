@@ -2,7 +2,8 @@
  * number, one of each row, or one of each block of rows and columns, the last ones being smaller (weight_block_size). Factors may
  * be powers of two (F8_E8M0). Experts that lie in one tensor have theirs in one as well.
  *
- * Blocks become ours, of 64 of a row with their factor before them. The bytes stay what they are. */
+ * Blocks become ours, of 64 of a row with their factor before them; a row's last one is filled up with zeros. The bytes stay what
+ * they are. */
 #include "load/fp8.h"
 
 #include <math.h>
@@ -168,7 +169,7 @@ static void lay_row(char *to, const factors *s, const uint8_t *bytes, size_t row
         float wide[BLOCK];
         const float factor = factor_at(s, row, c);
         memcpy(block, &factor, sizeof factor);
-        memcpy(block + 4, bytes, each);
+        memcpy(block + 4, bytes, k - c < each ? k - c : each);
         if (blocks) {
             memcpy(to + c / BLOCK * OURS, block, OURS);
         } else {
@@ -198,7 +199,7 @@ static cdz_status read_matrix(const cdz_fp8 *f, const cdz_tensor *t, const cdz_t
 {
     factors s = {0};
     cdz_status st = read_factors(f, by, n, k, &s);
-    const bool fits = k % BLOCK == 0 && (s.columns >= k || s.columns % BLOCK == 0);
+    const bool fits = s.columns >= k || s.columns % BLOCK == 0;
     *out = (cdz_weight){.dtype = fits ? CDZ_FP8 : CDZ_F32, .n = n, .k = k};
     if (st == CDZ_OK) {
         const size_t in_band = k < BAND_BYTES ? BAND_BYTES / k : 1;
@@ -251,28 +252,30 @@ cdz_status cdz_fp8_read_stack(const cdz_fp8 *f, const cdz_tensor *t, size_t part
     return CDZ_OK;
 }
 
-/* Block c of rows [row, row + 64) as blocks of 64 rows of the transposed matrix, one each. */
+/* Block c of rows [row, row + 64) as blocks of 64 rows of the transposed matrix, one each; fewer where the matrix ends. */
 static bool turn_block(const cdz_weight *from, size_t row, size_t c, uint8_t *to)
 {
+    const size_t n_rows = from->n - row < BLOCK ? from->n - row : BLOCK,
+                 n_columns = from->k - c * BLOCK < BLOCK ? from->k - c * BLOCK : BLOCK;
     const size_t stride = cdz_row_bytes(CDZ_FP8, from->k),
                  to_stride = cdz_row_bytes(CDZ_FP8, from->n);
     const uint8_t *first = (const uint8_t *)from->data + row * stride + c * OURS;
     uint8_t *to_first = to + c * BLOCK * to_stride + row / BLOCK * OURS;
-    for (size_t r = 0; r < BLOCK; r++)
+    for (size_t r = 0; r < n_rows; r++)
         if (memcmp(first + r * stride, first, 4) != 0) return false;
-    for (size_t i = 0; i < BLOCK; i++) {
-        memcpy(to_first + i * to_stride, first, 4);
-        for (size_t r = 0; r < BLOCK; r++)
-            to_first[i * to_stride + 4 + r] = first[r * stride + 4 + i];
+    for (size_t i = 0; i < n_columns; i++) {
+        uint8_t *block = to_first + i * to_stride;
+        memset(block, 0, OURS);
+        memcpy(block, first, 4);
+        for (size_t r = 0; r < n_rows; r++) block[4 + r] = first[r * stride + 4 + i];
     }
     return true;
 }
 
 bool cdz_fp8_turn(const cdz_weight *from, void *to)
 {
-    if (from->n % BLOCK) return false;
     for (size_t row = 0; row < from->n; row += BLOCK)
-        for (size_t c = 0; c < from->k / BLOCK; c++)
+        for (size_t c = 0; c * BLOCK < from->k; c++)
             if (!turn_block(from, row, c, to)) return false;
     return true;
 }

@@ -17,8 +17,8 @@ typedef struct cdz_fp8 {
 
 bool cdz_fp8_is(const cdz_tensor *weight);
 
-/* The weight of n rows of k as blocks of CDZ_FP8 in the arena; as float32 of the same numbers where its blocks do not end with
- * its rows or with those that share a factor. */
+/* The weight of n rows of k as blocks of CDZ_FP8 in the arena; as float32 of the same numbers where blocks would not end with the
+ * columns that share a factor. */
 cdz_status cdz_fp8_read(const cdz_fp8 *f, const cdz_tensor *weight, size_t n, size_t k,
                         cdz_weight *out);
 
@@ -26,7 +26,7 @@ cdz_status cdz_fp8_read(const cdz_fp8 *f, const cdz_tensor *weight, size_t n, si
 cdz_status cdz_fp8_read_stack(const cdz_fp8 *f, const cdz_tensor *weight, size_t parts, size_t n,
                               size_t k, cdz_weight *out);
 
-/* from, of CDZ_FP8, transposed, to as many bytes as it has. False: its factors do not allow that. */
+/* from, of CDZ_FP8, transposed, to from->k rows of from->n. False: its factors do not allow that. */
 bool cdz_fp8_turn(const cdz_weight *from, void *to);
 
 #endif

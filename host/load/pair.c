@@ -107,6 +107,7 @@ cdz_status cdz_pair_read(const cdz_keys *k, cdz_arch *a)
     bool scaled = false;
     if (f->scale_rule)
         CDZ_TRY(cdz_key_bool(k, "scale_embedding", f->scale_rule == CDZ_SCALE_UNLESS_SAID, &scaled));
-    if (scaled) a->embed_scale = (float)sqrt((double)a->hidden);
+    /* transformers does not scale where the norm comes next, which would undo it but for its epsilon. */
+    if (scaled && !a->embed_norm_first) a->embed_scale = (float)sqrt((double)a->hidden);
     return f->sines == CDZ_SINES_TO_THE_END ? read_padding(k, a) : CDZ_OK;
 }

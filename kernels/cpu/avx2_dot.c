@@ -90,16 +90,31 @@ CDZ_INLINE void add_group(int mr, int nr, cdz_dtype dtype, bool bf16_pairs, cons
     add_half(mr, nr, dtype, bf16_pairs, w, w_stride, wk + 8, x + 8, ldx, high);
 }
 
+/* The first n columns of a group of blocks as float32, zeros past them. */
+CDZ_INLINE void widen_tail(tail_group *tail, cdz_dtype dtype, const void *row, size_t k, size_t n)
+{
+    const group16 g = group_at(dtype, row, k);
+    _mm256_storeu_ps(tail->f, group8(dtype, &g, 0));
+    _mm256_storeu_ps(tail->f + 8, group8(dtype, &g, 1));
+    memset(tail->f + n, 0, (CDZ_LANES - n) * sizeof *tail->f);
+}
+
 /* The last n columns, copied out and padded with zeros. */
 CDZ_INLINE void add_tail(int mr, int nr, const weights *w, const float *x, size_t ldx, size_t k,
                          size_t n, __m256 *low, __m256 *high)
 {
     tail_group wt[MAX_PAIRS], xt[MAX_PAIRS];
-    for (int j = 0; j < nr; j++)
-        copy_tail(&wt[j], w->dtype, w->row + (size_t)j * w->row_stride, k, n);
+    const bool blocks = w->dtype >= CDZ_N_PLAIN;
+    for (int j = 0; j < nr; j++) {
+        const char *row = w->row + (size_t)j * w->row_stride;
+        if (blocks)
+            widen_tail(&wt[j], w->dtype, row, k, n);
+        else
+            copy_tail(&wt[j], w->dtype, row, k, n);
+    }
     for (int r = 0; r < mr; r++) copy_tail(&xt[r], CDZ_F32, x + (size_t)r * ldx, k, n);
-    add_group(mr, nr, w->dtype, w->bf16_pairs, (const char *)wt, sizeof *wt, 0, xt[0].f, CDZ_LANES,
-              low, high);
+    add_group(mr, nr, blocks ? CDZ_F32 : w->dtype, w->bf16_pairs, (const char *)wt, sizeof *wt, 0,
+              xt[0].f, CDZ_LANES, low, high);
 }
 
 /* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
@@ -121,7 +136,7 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
             else
                 add_blocks(mr, nr, w, at, x + at, ldx, low, high);
         }
-        if (w->dtype < CDZ_N_PLAIN && whole < to)
+        if (has_tail(w->dtype) && whole < to)
             add_tail(mr, nr, w, x, ldx, whole, to - whole, low, high);
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) {
@@ -202,7 +217,14 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
     dot_any(CDZ_BF16, false, y, ldy, w, n, k, x, ldx, m);
 }
 
-/* Rows of blocks have no tail. */
+/* The last group of a row that ends within it. */
+CDZ_INLINE void widen_end(cdz_dtype dtype, float *y, const void *row, size_t k, size_t n)
+{
+    tail_group last;
+    widen_tail(&last, dtype, row, k, n);
+    memcpy(y, last.f, n * sizeof *y);
+}
+
 #define BLOCKS(name, dtype, set)                                                                   \
     void set##_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x, \
                           size_t ldx, size_t m)                                                    \
@@ -213,11 +235,13 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
     }                                                                                              \
     void set##_widen_##name(float *restrict y, const void *restrict x, size_t n)                   \
     {                                                                                              \
-        for (size_t k = 0; k < n; k += CDZ_LANES) {                                                \
+        const size_t whole = has_tail(dtype) ? n / CDZ_LANES * CDZ_LANES : n;                      \
+        for (size_t k = 0; k < whole; k += CDZ_LANES) {                                            \
             const group16 g = group_at(dtype, x, k);                                               \
             _mm256_storeu_ps(y + k, group8(dtype, &g, 0));                                         \
             _mm256_storeu_ps(y + k + 8, group8(dtype, &g, 1));                                     \
         }                                                                                          \
+        if (whole < n) widen_end(dtype, y + whole, x, whole, n - whole);                           \
     }
 CDZ_BLOCK_TYPES(BLOCKS, cdz_avx2)
 

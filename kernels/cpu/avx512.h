@@ -65,6 +65,7 @@ CDZ_INLINE __m512 blocks16(cdz_dtype dtype, const void *row, size_t k)
 /* The columns of mask from column k on, zeros elsewhere. */
 CDZ_INLINE __m512 load16_masked(cdz_dtype dtype, const void *row, size_t k, __mmask16 mask)
 {
+    if (dtype >= CDZ_N_PLAIN) return _mm512_maskz_mov_ps(mask, blocks16(dtype, row, k));
     if (dtype == CDZ_F32) return _mm512_maskz_loadu_ps(mask, (const float *)row + k);
     const __m256i half = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)row + k);
     if (dtype == CDZ_F16) return _mm512_cvtph_ps(half);

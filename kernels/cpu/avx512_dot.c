@@ -19,7 +19,7 @@ void cdz_avx512_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k
     dot_any(CDZ_BF16, false, y, ldy, w, n, k, x, ldx, m);
 }
 
-/* Rows of blocks have no tail. Four streams are enough where widening takes its time. */
+/* Four streams are enough where widening takes its time. */
 #define BLOCKS(name, dtype, set)                                                                   \
     void set##_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x, \
                           size_t ldx, size_t m)                                                    \
@@ -30,6 +30,10 @@ void cdz_avx512_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k
     }                                                                                              \
     void set##_widen_##name(float *restrict y, const void *restrict x, size_t n)                   \
     {                                                                                              \
-        for (size_t k = 0; k < n; k += CDZ_LANES) _mm512_storeu_ps(y + k, blocks16(dtype, x, k));  \
+        const size_t whole = has_tail(dtype) ? n / CDZ_LANES * CDZ_LANES : n;                      \
+        for (size_t k = 0; k < whole; k += CDZ_LANES)                                              \
+            _mm512_storeu_ps(y + k, blocks16(dtype, x, k));                                        \
+        if (whole < n)                                                                             \
+            _mm512_mask_storeu_ps(y + whole, first_columns(n - whole), blocks16(dtype, x, whole)); \
     }
 CDZ_BLOCK_TYPES(BLOCKS, cdz_avx512)

@@ -66,8 +66,7 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
             cdz_ask_for(ask, nr, w->row, w->row_stride, w->next, at * element_bytes(w->dtype));
             add_group(mr, nr, w, at, x, ldx, acc);
         }
-        if (w->dtype < CDZ_N_PLAIN && whole < to)
-            add_tail(mr, nr, w, whole, to - whole, x, ldx, acc);
+        if (has_tail(w->dtype) && whole < to) add_tail(mr, nr, w, whole, to - whole, x, ldx, acc);
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) {
             float *out = y + (size_t)(i / nr) * ldy + (size_t)(i % nr) * y_step;

@@ -173,6 +173,12 @@ CDZ_INLINE group16 group_at(cdz_dtype type, const void *row, size_t k)
     }
 }
 
+/* May a row end within a group? Rows of other blocks are whole blocks. */
+CDZ_INLINE bool has_tail(cdz_dtype type)
+{
+    return type < CDZ_N_PLAIN || type == CDZ_FP8;
+}
+
 CDZ_INLINE bool has_levels(cdz_dtype type)
 {
     return type == CDZ_NF4 || type == CDZ_FP4 || (type >= CDZ_MXFP4 && type != CDZ_FP8);

@@ -21,10 +21,10 @@ struct cdz_kv {
 static size_t block_size(const cdz_kv_shape *shape)
 {
     size_t n;
-    if (shape->type >= CDZ_N_PLAIN) return 0;
+    if (shape->type >= CDZ_N_PLAIN || shape->value_dim > shape->head_dim) return 0;
     if (__builtin_mul_overflow(shape->n_layers, shape->n_kv_heads, &n)) return 0;
     if (__builtin_mul_overflow(n, shape->head_dim, &n)) return 0;
-    if (__builtin_mul_overflow(n, (size_t)2 * CDZ_KV_BLOCK, &n)) return 0;
+    if (__builtin_mul_overflow(n, (size_t)(shape->value_dim ? 1 : 2) * CDZ_KV_BLOCK, &n)) return 0;
     return n > SIZE_MAX / sizeof(float) ? 0 : n;
 }
 
@@ -65,9 +65,17 @@ void cuda_kv_copy(cdz_backend *base, cdz_kv *kv, int32_t to, int32_t from)
 
 static kv_view view_of(const cdz_kv *kv, size_t layer)
 {
-    return {kv->memory,           kv->block_size,     (size_t)2 * CDZ_KV_BLOCK * kv->shape.head_dim,
-            kv->shape.n_kv_heads, kv->shape.head_dim, layer,
-            kv->shape.type};
+    const cdz_kv_shape *s = &kv->shape;
+    const bool latents = s->value_dim;
+    return {kv->memory,
+            kv->block_size,
+            (size_t)(latents ? 1 : 2) * CDZ_KV_BLOCK * s->head_dim,
+            s->n_kv_heads,
+            s->head_dim,
+            layer,
+            latents ? s->value_dim : s->head_dim,
+            latents,
+            s->type};
 }
 
 /* ---- what rows say ---- */
@@ -267,6 +275,7 @@ static attend_call call_of(const cdz_kv *kv, size_t layer, const cdz_attention *
     call.q = q;
     call.ldq = ldq;
     call.kv = view_of(kv, layer);
+    call.sinks = how->sinks;
     call.bias = how->bias;
     call.bias_stride = how->bias_stride;
     call.bias_zero = how->bias_zero;

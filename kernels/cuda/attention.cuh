@@ -2,7 +2,8 @@
  *
  * Inside a block, per layer and kv head, keys lie as [head_dim][CDZ_KV_BLOCK] and values as
  * [CDZ_KV_BLOCK][head_dim]: a warp that gives each lane a position, or each lane a dimension, reads
- * neighbours. They are of the store's type, rounded as the CPU rounds them, and widened when read.
+ * neighbours. They are of the store's type, rounded as the CPU rounds them, and widened when read. Of
+ * latents there are keys alone, whose first numbers are the values.
  *
  * One order for every way of computing it. Positions are cut into spans at absolute multiples of 256.
  * In a span
@@ -10,7 +11,8 @@
  *   l = 32 lanes, lane p mod 32 ascending, folded 16, 8, 4, 2, 1 apart
  *   o[d] = four quarters of 64 positions, each ascending by fused multiply-add from +0, added ascending
  * and spans are put together ascending: with M the larger of both m, c = exp(m' - M), e = exp(m - M),
- * l' = l' * c + l * e, o' likewise. At last out = o' * (1 / l').
+ * l' = l' * c + l * e, o' likewise. A sink joins last, as a span with m its score, l 1 and o 0. At last
+ * out = o' * (1 / l').
  * So it does not show whether a block has walked the spans (prompts) or each span had a block and their
  * results were merged (decoding), how many queries shared the reading, or what else was in the batch. */
 #ifndef CDZ_CUDA_ATTENTION_CUH
@@ -29,6 +31,8 @@ struct kv_view {
     uint8_t *memory;
     size_t block_size, head_size; /* of a block; of one kv head in one layer of it */
     size_t n_kv_heads, dim, layer;
+    size_t value_dim; /* dim, or less of latents */
+    bool latents;
     int type;
 };
 
@@ -55,7 +59,8 @@ struct attend_call {
     const device_row *rows;
     const int32_t *blocks; /* the lists */
     const attend_item *items;
-    float *partial; /* [slot][kv head][queries][dim + 2]: o, m, l */
+    float *partial;     /* [slot][kv head][queries][value_dim + 2]: o, m, l */
+    const float *sinks; /* of the query heads; NULL: none */
     const float *bias;
     size_t bias_stride, bias_zero;
     float scale, soft_cap;
@@ -66,6 +71,20 @@ struct attend_call {
 __device__ inline size_t kv_head_of(const kv_view &kv, int32_t block, size_t head)
 {
     return (size_t)block * kv.block_size + (kv.layer * kv.n_kv_heads + head) * kv.head_size;
+}
+
+/* Of position p the place of value d, and how far from a position to the next. */
+__device__ inline size_t kv_value_of(const kv_view &kv, int32_t block, size_t head, uint32_t p,
+                                     size_t d)
+{
+    const size_t within = p % CDZ_KV_BLOCK, first = kv_head_of(kv, block, head);
+    return kv.latents ? first + d * CDZ_KV_BLOCK + within
+                      : first + (CDZ_KV_BLOCK + within) * kv.dim + d;
+}
+
+__device__ inline size_t kv_value_step(const kv_view &kv)
+{
+    return kv.latents ? 1 : kv.dim;
 }
 
 /* Stores stay finite: what float16 cannot hold becomes its largest number. */
@@ -100,7 +119,8 @@ __global__ void __launch_bounds__(256)
         const size_t d = i % kv.dim;
         const size_t head = kv_head_of(kv, block, i / kv.dim);
         kv_put(kv, head + d * CDZ_KV_BLOCK + within, k[blockIdx.x * ldk + i]);
-        kv_put(kv, head + (CDZ_KV_BLOCK + within) * kv.dim + d, v[blockIdx.x * ldv + i]);
+        if (!kv.latents)
+            kv_put(kv, head + (CDZ_KV_BLOCK + within) * kv.dim + d, v[blockIdx.x * ldv + i]);
     }
 }
 
@@ -234,6 +254,14 @@ __device__ inline void join(float *m, float *l, float new_m, float new_l, float 
     *m = both;
 }
 
+/* What the values of a head's positions are multiplied by at last. */
+__device__ inline float share_of(const attend_call &c, size_t head, float m, float l)
+{
+    float keep = 1.0f, take;
+    if (c.sinks) join(&m, &l, c.sinks[head], 1.0f, &keep, &take);
+    return keep * (1.0f / l);
+}
+
 /* Scores to weights; warp q serves query q. With `alone` the span's own m and l stay as they are. */
 template <unsigned Q> __device__ inline void weigh_span(const shared_item<Q> &s, bool alone)
 {
@@ -264,7 +292,7 @@ template <unsigned Q, int T>
 __device__ inline void add_values(const attend_call &c, const attend_item &item, size_t kv_head,
                                   const shared_item<Q> &s, uint32_t at, uint32_t begin, uint32_t end)
 {
-    const size_t dim = c.kv.dim;
+    const size_t dim = c.kv.value_dim, step = kv_value_step(c.kv);
     const int32_t *blocks = c.blocks + c.rows[item.row].list;
     for (size_t i = threadIdx.x; i < QUARTERS * dim; i += SPAN) {
         const uint32_t first = at + (uint32_t)(i / dim) * (SPAN / QUARTERS);
@@ -274,10 +302,9 @@ __device__ inline void add_values(const attend_call &c, const attend_item &item,
         float sum[Q] = {};
         for (uint32_t p = from; p < to;) {
             const uint32_t stop = (p / CDZ_KV_BLOCK + 1) * CDZ_KV_BLOCK;
-            size_t value = kv_head_of(c.kv, blocks[p / CDZ_KV_BLOCK], kv_head) +
-                           (CDZ_KV_BLOCK + p % CDZ_KV_BLOCK) * dim + d;
+            size_t value = kv_value_of(c.kv, blocks[p / CDZ_KV_BLOCK], kv_head, p, d);
 #pragma unroll 4
-            for (; p < to && p < stop; p++, value += dim) {
+            for (; p < to && p < stop; p++, value += step) {
                 const float v = load1<T>(c.kv.memory, value);
 #pragma unroll
                 for (unsigned q = 0; q < Q; q++)
@@ -303,12 +330,12 @@ template <unsigned Q>
 __device__ inline void put_out(const attend_call &c, const attend_item &item, size_t kv_head,
                                const shared_item<Q> &s)
 {
-    const size_t dim = c.kv.dim;
+    const size_t dim = c.kv.value_dim;
     for (size_t i = threadIdx.x; i < item.n * dim; i += SPAN) {
         const uint32_t query = item.first + (uint32_t)(i / dim);
         const size_t head = kv_head * c.group + query % c.group;
         c.out[(item.row + query / c.group) * c.ldo + head * dim + i % dim] =
-            s.sum[i] * (1.0f / s.l[i / dim]);
+            s.sum[i] * share_of(c, head, s.m[i / dim], s.l[i / dim]);
     }
 }
 
@@ -317,9 +344,9 @@ template <unsigned Q, int T>
 __global__ void __launch_bounds__(SPAN, 2) attend(const __grid_constant__ attend_call c)
 {
     GPU_SHARED(float, memory);
-    const size_t kv_head = blockIdx.x % c.kv.n_kv_heads, dim = c.kv.dim;
+    const size_t kv_head = blockIdx.x % c.kv.n_kv_heads, dim = c.kv.value_dim;
     const attend_item item = c.items[blockIdx.x / c.kv.n_kv_heads];
-    const shared_item<Q> s = lay_out<Q>(memory, dim);
+    const shared_item<Q> s = lay_out<Q>(memory, c.kv.dim);
     const bool alone = item.slot != NO_SLOT;
     begin_item<Q>(c, item, kv_head, s);
     uint32_t begin, end;
@@ -349,7 +376,7 @@ __global__ void __launch_bounds__(SPAN, 2) attend(const __grid_constant__ attend
 /* Puts the spans of an item together, from slot on; blocks as in attend. */
 __global__ void __launch_bounds__(SPAN) merge_spans(const __grid_constant__ attend_call c)
 {
-    const size_t kv_head = blockIdx.x % c.kv.n_kv_heads, dim = c.kv.dim;
+    const size_t kv_head = blockIdx.x % c.kv.n_kv_heads, dim = c.kv.value_dim;
     const attend_item item = c.items[blockIdx.x / c.kv.n_kv_heads];
     const size_t step = c.kv.n_kv_heads * ATTEND_MOST * (dim + 2);
     for (size_t i = threadIdx.x; i < item.n * dim; i += SPAN) {
@@ -364,7 +391,8 @@ __global__ void __launch_bounds__(SPAN) merge_spans(const __grid_constant__ atte
         }
         const uint32_t query = item.first + (uint32_t)(i / dim);
         const size_t head = kv_head * c.group + query % c.group;
-        c.out[(item.row + query / c.group) * c.ldo + head * dim + i % dim] = o * (1.0f / l);
+        c.out[(item.row + query / c.group) * c.ldo + head * dim + i % dim] =
+            o * share_of(c, head, m, l);
     }
 }
 
@@ -399,6 +427,7 @@ __global__ void __launch_bounds__(SPAN) show_weights(attend_call c, float *out, 
     if (threadIdx.x == 0) {
         largest = to[begin];
         for (uint32_t p = begin + 1; p < row.end; p++) largest = to[p] > largest ? to[p] : largest;
+        if (c.sinks && c.sinks[head] > largest) largest = c.sinks[head];
     }
     __syncthreads();
     for (uint32_t p = begin + threadIdx.x; p < row.end; p += SPAN) to[p] = cdz_exp(to[p] - largest);
@@ -406,6 +435,7 @@ __global__ void __launch_bounds__(SPAN) show_weights(attend_call c, float *out, 
     if (threadIdx.x == 0) {
         sum = 0.0f;
         for (uint32_t p = begin; p < row.end; p++) sum += to[p];
+        if (c.sinks) sum += cdz_exp(c.sinks[head] - largest);
     }
     __syncthreads();
     for (uint32_t p = begin + threadIdx.x; p < row.end; p += SPAN) to[p] /= sum;

@@ -19,6 +19,11 @@ static bool takes_int8(const cdz_backend *, cdz_dtype)
     return false;
 }
 
+static bool takes_type(const cdz_backend *, cdz_dtype dtype)
+{
+    return dtype < CDZ_N_DTYPES;
+}
+
 static const char *trouble(const cdz_backend *base)
 {
     const cuda_backend *b = reinterpret_cast<const cuda_backend *>(base);
@@ -63,12 +68,15 @@ static cdz_backend_api operations()
     api.trouble = trouble;
     api.memory = cuda_memory;
     api.takes_int8 = takes_int8;
+    api.takes_sinks = api.takes_latents = true;
+    api.takes_type = takes_type;
     api.matmul = cuda_matmul;
     api.embed = cuda_embed;
     api.rmsnorm = cuda_rmsnorm;
     api.layernorm = cuda_layernorm;
     api.rope = cuda_rope;
     api.silu_mul = cuda_silu_mul;
+    api.clamped_mul = cuda_clamped_mul;
     api.activate = cuda_activate;
     api.xielu = cuda_xielu;
     api.add = cuda_add;

@@ -140,6 +140,8 @@ void cuda_rope(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads, s
                const uint32_t *positions, const cdz_rope *rope);
 void cuda_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                    size_t ldg, size_t m, size_t n);
+void cuda_clamped_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                      size_t ldg, size_t m, size_t n);
 void cuda_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                    size_t ldg, size_t m, size_t n, cdz_curve curve);
 void cuda_xielu(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,

@@ -2,7 +2,8 @@
  *
  * load4<D>(out, row, i) gives elements [4i, 4i + 4) of a row: a type costs this loader and nothing
  * else. The steps and their roundings are those of ref/quant_rows.h. Rows of blocks begin at even
- * addresses: every block has an even number of bytes, and what place and alloc give is aligned. */
+ * addresses: every block has an even number of bytes, and what place and alloc give is aligned. MXFP4's
+ * blocks have 17 and are read byte by byte. */
 #ifndef CDZ_CUDA_ELEMENTS_CUH
 #define CDZ_CUDA_ELEMENTS_CUH
 
@@ -35,11 +36,15 @@ BLOCK_OF(CDZ_Q6_K, 256, 210);
 BLOCK_OF(CDZ_NF4, 64, 36);
 BLOCK_OF(CDZ_FP4, 64, 36);
 BLOCK_OF(CDZ_INT8, 64, 68);
+BLOCK_OF(CDZ_MXFP4, 32, 17);
+BLOCK_OF(CDZ_IQ4_NL, 32, 18);
+BLOCK_OF(CDZ_IQ4_XS, 256, 136);
+BLOCK_OF(CDZ_FP8, 64, 68);
 #undef BLOCK_OF
 
 template <int D> __device__ inline size_t row_bytes(size_t k)
 {
-    return k / block_of<D>::elements * block_of<D>::bytes;
+    return (k + block_of<D>::elements - 1) / block_of<D>::elements * block_of<D>::bytes;
 }
 
 __device__ inline uint32_t u16_at(const uint8_t *at)
@@ -221,6 +226,72 @@ __device__ inline void int8(float out[4], const uint8_t *b, unsigned j)
     for (unsigned i = 0; i < 4; i++) out[i] = (float)s8_of(q, i) * d * share;
 }
 
+/* Elements past k are no numbers of the row, whatever the block has there. */
+__device__ inline void cut_off(float out[4], size_t e, size_t k)
+{
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+        if (e + i >= k) out[i] = 0.0f;
+}
+
+/* 2^120 times a float whose exponent and mantissa begin with a code's: subnormal ones come out right too. */
+__device__ inline float e4m3(uint32_t code)
+{
+    const float size = cdz_float_of_bits((code & 0x7f) << 20) * 0x1p120f;
+    return cdz_float_of_bits(cdz_bits_of_float(size) | (code & 0x80) << 24);
+}
+
+__device__ inline void fp8(float out[4], const uint8_t *b, unsigned j)
+{
+    const float d = cdz_float_of_bits(u32_at(b));
+    const uint32_t q = u32_at(b + 4 + j);
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) out[i] = e4m3(q >> (8 * i)) * d;
+}
+
+/* ---- levels: the low nibbles first, then the high ones ---- */
+
+__device__ inline float mxfp4_level(unsigned i)
+{
+    static constexpr float all[16] = CDZ_MXFP4_LEVELS;
+    return all[i];
+}
+
+__device__ inline float iq4_level(unsigned i)
+{
+    static constexpr float all[16] = CDZ_IQ4_LEVELS;
+    return all[i];
+}
+
+/* cdz_mxfp4_factor */
+__device__ inline float mxfp4_factor(uint32_t e)
+{
+    return cdz_float_of_bits(e < 2 ? (uint32_t)0x200000 << e : (e - 1) << 23);
+}
+
+__device__ inline void mxfp4(float out[4], const uint8_t *b, unsigned j)
+{
+    const float d = mxfp4_factor(b[0]);
+    const unsigned shift = j < 16 ? 0 : 4;
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) out[i] = mxfp4_level(b[1 + j % 16 + i] >> shift & 15) * d;
+}
+
+/* Of a group of 32 whose nibbles begin at `at`. */
+__device__ inline void iq4(float out[4], const uint8_t *at, unsigned j, float d)
+{
+    const uint32_t q = nibbles(at, j);
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) out[i] = iq4_level((unsigned)u8_of(q, i)) * d;
+}
+
+__device__ inline void iq4_xs(float out[4], const uint8_t *b, unsigned j)
+{
+    const unsigned g = j / 32, top = u16_at(b + 2) >> (2 * g) & 3;
+    const int scale = (int)((b[4 + g / 2] >> (g % 2 * 4) & 15) | top << 4) - 32;
+    iq4(out, b + 8 + 16 * g, j % 32, f16_at(b) * (float)scale);
+}
+
 template <int D> __device__ inline void load4(float out[4], const uint8_t *row, size_t i)
 {
     if constexpr (D < CDZ_N_PLAIN) {
@@ -245,6 +316,14 @@ template <int D> __device__ inline void load4(float out[4], const uint8_t *row, 
             q6_k(out, b, j);
         else if constexpr (D == CDZ_INT8)
             int8(out, b, j);
+        else if constexpr (D == CDZ_MXFP4)
+            mxfp4(out, b, j);
+        else if constexpr (D == CDZ_IQ4_NL)
+            iq4(out, b + 2, j, f16_at(b));
+        else if constexpr (D == CDZ_IQ4_XS)
+            iq4_xs(out, b, j);
+        else if constexpr (D == CDZ_FP8)
+            fp8(out, b, j);
         else
             levels(out, b, j, D == CDZ_NF4);
     }
@@ -273,13 +352,18 @@ __device__ inline float vector_at(const void *data, int dtype, size_t i)
     return dtype == CDZ_F16 ? cdz_widen_f16(h) : cdz_widen_bf16(h);
 }
 
+/* Types that are read and never made. */
+#define CDZ_EACH_READ_TYPE(DO) DO(CDZ_MXFP4) DO(CDZ_IQ4_NL) DO(CDZ_IQ4_XS) DO(CDZ_FP8)
 #define CDZ_EACH_BLOCK_TYPE(DO)                                                                    \
     DO(CDZ_Q8_0)                                                                                   \
     DO(CDZ_Q4_0)                                                                                   \
     DO(CDZ_Q4_1)                                                                                   \
-    DO(CDZ_Q5_0) DO(CDZ_Q5_1) DO(CDZ_Q2_K) DO(CDZ_Q3_K) DO(CDZ_Q4_K) DO(CDZ_Q5_K) DO(CDZ_Q6_K)     \
-        DO(CDZ_NF4) DO(CDZ_FP4) DO(CDZ_INT8)
-#define CDZ_EACH_TYPE(DO) DO(CDZ_F32) DO(CDZ_F16) DO(CDZ_BF16) CDZ_EACH_BLOCK_TYPE(DO)
+    DO(CDZ_Q5_0)                                                                                   \
+    DO(CDZ_Q5_1)                                                                                   \
+    DO(CDZ_Q2_K)                                                                                   \
+    DO(CDZ_Q3_K) DO(CDZ_Q4_K) DO(CDZ_Q5_K) DO(CDZ_Q6_K) DO(CDZ_NF4) DO(CDZ_FP4) DO(CDZ_INT8)
+#define CDZ_EACH_MADE_TYPE(DO) DO(CDZ_F32) DO(CDZ_F16) DO(CDZ_BF16) CDZ_EACH_BLOCK_TYPE(DO)
+#define CDZ_EACH_TYPE(DO)      CDZ_EACH_MADE_TYPE(DO) CDZ_EACH_READ_TYPE(DO)
 
 __device__ inline float block_element(const uint8_t *row, int dtype, size_t i)
 {
@@ -287,6 +371,7 @@ __device__ inline float block_element(const uint8_t *row, int dtype, size_t i)
 #define CASE(D)                                                                                    \
     case D: return load_any<D>(row, i);
         CDZ_EACH_BLOCK_TYPE(CASE)
+        CDZ_EACH_READ_TYPE(CASE)
 #undef CASE
     default: return 0.0f;
     }

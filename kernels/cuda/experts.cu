@@ -80,9 +80,11 @@ static void expert_products(cuda_backend *b, const cdz_experts *e, const expert_
 {
     cdz_product products[CDZ_EXPERT_PARTS];
     for (unsigned p = from; p < to; p++)
-        products[p - from] = {&e->part[p], nullptr, y[p - from], e->part[p].n};
+        products[p - from] = {&e->part[p], e->bias[p].data ? &e->bias[p] : nullptr, y[p - from],
+                              e->part[p].n};
     product_choice choice = {};
     choice.at = e->at + from;
+    choice.bias_at = e->bias_at ? e->bias_at + from : nullptr;
     choice.ids = work->ids;
     choice.tiles = work->pairs > e->n_active ? work->tiles : nullptr;
     choice.n_tiles = (unsigned)work->n_tiles;
@@ -99,8 +101,11 @@ static void feed_pairs(cuda_backend *b, const cdz_experts *e, const expert_work 
     float *const inner[] = {work->gate, work->up}, *const gives[] = {work->gives};
     expert_products(b, e, work, gated ? CDZ_EXPERT_GATE : CDZ_EXPERT_UP, CDZ_EXPERT_DOWN,
                     gated ? inner : inner + 1, x, ldx, e->n_active);
-    cuda_activate(&b->base, work->gate, F, gated ? work->gate : work->up,
-                  gated ? work->up : nullptr, F, work->pairs, F, e->curve);
+    if (e->clamped)
+        cuda_clamped_mul(&b->base, work->gate, F, work->gate, work->up, F, work->pairs, F);
+    else
+        cuda_activate(&b->base, work->gate, F, gated ? work->gate : work->up,
+                      gated ? work->up : nullptr, F, work->pairs, F, e->curve);
     expert_products(b, e, work, CDZ_EXPERT_DOWN, CDZ_EXPERT_PARTS, gives, work->gate, F, 1);
 }
 

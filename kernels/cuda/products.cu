@@ -39,7 +39,9 @@ static size_t own_products(cuda_backend *b, const cdz_product *products, size_t 
         call.blocks += (unsigned)products_ceil_div(p->w->n, PRODUCT_ROWS);
         if (dtype < CDZ_N_PLAIN) call.vector = call.vector && aligned(p->w->data, 4);
     }
-    if (choice.at)
+    if (dtype >= CDZ_N_MADE)
+        cuda_products_read(b, dtype, call);
+    else if (choice.at)
         cuda_products_chosen(b, dtype, call);
     else if (dtype < CDZ_N_PLAIN)
         cuda_products_plain(b, dtype, call);
@@ -54,6 +56,7 @@ void cuda_own_products(cuda_backend *b, const cdz_product *products, size_t n, c
     for (size_t i = 0, done; i < n; i += done) {
         done = own_products(b, products + i, n - i, x, ldx, m, choice);
         if (choice.at) choice.at += done;
+        if (choice.bias_at) choice.bias_at += done;
     }
 }
 

@@ -34,7 +34,8 @@ struct product_part {
 /* Which weights a row meets, where the device alone knows it: row i of y those of ids[i]. */
 struct product_choice {
     const void *const *at; /* (n_ids, stride) an id's weights by part; NULL: no choice, the parts' w */
-    const int32_t *ids;    /* (m) */
+    const void *const *bias_at; /* the same of biases, where parts have one */
+    const int32_t *ids;         /* (m) */
     /* (n_tiles, PRODUCT_TILE) rows of y, those of a tile of one id; m: none. NULL: each row is a tile. */
     const unsigned *tiles;
     unsigned n_tiles, stride;
@@ -62,9 +63,10 @@ template <int D>
 __device__ inline void load_weights(float out[4], const uint8_t *row, size_t e, size_t k,
                                     bool vector)
 {
-    if constexpr (D >= CDZ_N_PLAIN)
+    if constexpr (D >= CDZ_N_PLAIN) {
         load4<D>(out, row, e / 4);
-    else if (vector && e + 4 <= k)
+        if (D == CDZ_FP8 && e + 4 > k) cut_off(out, e, k);
+    } else if (vector && e + 4 <= k)
         load4_plain<D>(out, row, e / 4);
     else
         load_tail<D>(out, row, e, k);
@@ -140,6 +142,18 @@ __device__ inline const uint8_t *chosen_weights(const product_call &c, unsigned 
     return gpu_global(static_cast<const uint8_t *>(c.choice.at[id * c.choice.stride + part]));
 }
 
+/* Adds a part's bias to output j of a row, where there is one. */
+template <bool CHOSEN>
+__device__ inline float with_bias(const product_call &c, unsigned p, unsigned row, float y, size_t j)
+{
+    const product_part &part = c.part[p];
+    if (!part.bias) return y;
+    const void *bias = part.bias;
+    if (CHOSEN)
+        bias = gpu_global(c.choice.bias_at[(size_t)c.choice.ids[row] * c.choice.stride + p]);
+    return y + vector_at(bias, part.bias_dtype, j);
+}
+
 /* Block b of a call is tile b / blocks; its part has the weight rows of b % blocks. CHOSEN: there is a choice, with
  * tiles if R is more than 1. Shared memory: [chunk][R][PRODUCT_ROWS] floats. */
 template <int D, unsigned R, bool CHOSEN>
@@ -190,8 +204,7 @@ __global__ void __launch_bounds__(PRODUCT_WARPS *GPU_WARP, 2)
         if (r >= c.m || output >= part.n) continue;
         float y = sums[i];
         for (unsigned chunk = 1; chunk < chunks; chunk++) y += sums[chunk * R * PRODUCT_ROWS + i];
-        if (part.bias) y += vector_at(part.bias, part.bias_dtype, output);
-        part.y[r * part.ldy + output] = y;
+        part.y[r * part.ldy + output] = with_bias<CHOSEN>(c, p, r, y, output);
     }
 }
 

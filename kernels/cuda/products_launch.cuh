@@ -1,5 +1,5 @@
 /* products_launch.cuh - launches of the kernel of products.cuh. Compiling it for every type takes longest of
- * all, so plain types, blocks, and rows with a choice have a source each. */
+ * all, so plain types, blocks, rows with a choice, and types that are only read have a source each. */
 #ifndef CDZ_CUDA_PRODUCTS_LAUNCH_CUH
 #define CDZ_CUDA_PRODUCTS_LAUNCH_CUH
 
@@ -9,6 +9,7 @@
 void cuda_products_plain(cuda_backend *b, cdz_dtype dtype, const product_call &call);
 void cuda_products_blocks(cuda_backend *b, cdz_dtype dtype, const product_call &call);
 void cuda_products_chosen(cuda_backend *b, cdz_dtype dtype, const product_call &call);
+void cuda_products_read(cuda_backend *b, cdz_dtype dtype, const product_call &call); /* any rows */
 
 /* Own products of the same x, of any types. With a choice m is the rows of y, products have the first id's weights,
  * and choice.at those for the first product. */

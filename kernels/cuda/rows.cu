@@ -81,6 +81,12 @@ void cuda_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, cons
     each<ROW_SILU_MUL>(b, {y, gate, up, ldy, ldg, m, n, 0.0f, 0, {}});
 }
 
+void cuda_clamped_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                      size_t ldg, size_t m, size_t n)
+{
+    each<ROW_CLAMPED_MUL>(b, {y, gate, up, ldy, ldg, m, n, 0.0f, 0, {}});
+}
+
 void cuda_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                    size_t ldg, size_t m, size_t n, cdz_curve curve)
 {

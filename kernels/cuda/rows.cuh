@@ -140,7 +140,15 @@ __global__ void __launch_bounds__(CDZ_ROPE_REGROUP / 2) rotate(rope_call c)
 
 /* ---- element by element ---- */
 
-enum row_operation { ROW_SILU_MUL, ROW_ACTIVATE, ROW_ADD, ROW_SCALE, ROW_SOFT_CAP, ROW_XIELU };
+enum row_operation {
+    ROW_SILU_MUL,
+    ROW_CLAMPED_MUL,
+    ROW_ACTIVATE,
+    ROW_ADD,
+    ROW_SCALE,
+    ROW_SOFT_CAP,
+    ROW_XIELU
+};
 
 struct element_call {
     float *y;           /* (m, n), stride ldy */
@@ -162,6 +170,15 @@ __device__ inline float curve_of(int curve, float x)
     }
 }
 
+/* clamped_mul of ref/rows.h */
+__device__ inline float clamped(float gate, float up)
+{
+    const float g = gate > CDZ_CLAMP_AT ? CDZ_CLAMP_AT : gate;
+    const float below = up > CDZ_CLAMP_AT ? CDZ_CLAMP_AT : up;
+    const float u = below < -CDZ_CLAMP_AT ? -CDZ_CLAMP_AT : below;
+    return (u + 1.0f) * (g * (1.0f / (1.0f + cdz_exp(-(g * CDZ_CLAMP_SLOPE)))));
+}
+
 template <int O> __global__ void __launch_bounds__(ROW_THREADS) each_element(element_call c)
 {
     const size_t stride = (size_t)gridDim.x * blockDim.x, all = c.m * c.n;
@@ -171,6 +188,8 @@ template <int O> __global__ void __launch_bounds__(ROW_THREADS) each_element(ele
         const float *a = c.a + row * c.ld + column;
         if (O == ROW_SILU_MUL)
             *y = *a / (1.0f + cdz_exp(-*a)) * c.b[row * c.ld + column];
+        else if (O == ROW_CLAMPED_MUL)
+            *y = clamped(*a, c.b[row * c.ld + column]);
         else if (O == ROW_ACTIVATE)
             *y = c.b ? curve_of(c.curve, *a) * c.b[row * c.ld + column] : curve_of(c.curve, *a);
         else if (O == ROW_XIELU)
@@ -215,10 +234,11 @@ __global__ void __launch_bounds__(ROW_THREADS)
     if constexpr (D < CDZ_N_PLAIN) {
         for (size_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = load1<D>(row, i);
     } else {
-        for (size_t i = threadIdx.x; i < n / 4; i += blockDim.x) {
+        for (size_t i = threadIdx.x; 4 * i < n; i += blockDim.x) {
             float four[4];
             load4<D>(four, row, i);
-            for (unsigned j = 0; j < 4; j++) to[4 * i + j] = four[j];
+            for (unsigned j = 0; j < 4; j++)
+                if (D != CDZ_FP8 || 4 * i + j < n) to[4 * i + j] = four[j];
         }
     }
 }

@@ -303,13 +303,13 @@ static inline float cdz_e4m3(uint8_t code)
     return code & 0x80 ? -v : v;
 }
 
-/* f32 d, 64 bytes */
+/* f32 d, 64 bytes; of a row's last block as many as there are columns left */
 static void widen_fp8(float *restrict y, const void *restrict x, size_t n)
 {
     const uint8_t *b = x;
-    for (; n; n -= QUANT_64, b += 68, y += QUANT_64) {
+    for (size_t k = 0; k < n; k += QUANT_64, b += 68) {
         const float d = float_at(b);
-        for (size_t i = 0; i < QUANT_64; i++) y[i] = cdz_e4m3(b[4 + i]) * d;
+        for (size_t i = 0; i < QUANT_64 && k + i < n; i++) y[k + i] = cdz_e4m3(b[4 + i]) * d;
     }
 }
 

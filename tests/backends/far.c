@@ -585,10 +585,12 @@ static void far_attention(cdz_backend *b, float *out, size_t ldo, const float *q
     on_device(f, out, "attention", "out");
     on_device(f, q, "attention", "q");
     on_device(f, how->bias, "attention", "bias");
+    on_device(f, how->sinks, "attention", "sinks");
     rows_on_host(f, rows, m, "attention");
     cdz_backend *cpu = f->cpu;
     cdz_attention reached = *how;
     reached.bias = floats(f, how->bias);
+    reached.sinks = floats(f, how->sinks);
     cpu->api->attention(cpu, floats(f, out), ldo, floats(f, q), ldq, kv_of(kv)->kv, layer, rows, m,
                         &reached);
     cpu->api->sync(cpu);
@@ -602,10 +604,12 @@ static void far_attention_weights(cdz_backend *b, float *out, size_t ldo, const 
     on_host(f, out, "attention_weights", "out");
     on_device(f, q, "attention_weights", "q");
     on_device(f, how->bias, "attention_weights", "bias");
+    on_device(f, how->sinks, "attention_weights", "sinks");
     rows_on_host(f, row, 1, "attention_weights");
     cdz_backend *cpu = f->cpu;
     cdz_attention reached = *how;
     reached.bias = floats(f, how->bias);
+    reached.sinks = floats(f, how->sinks);
     cpu->api->attention_weights(cpu, out, ldo, floats(f, q), kv_of(kv)->kv, layer, row, &reached);
     cpu->api->sync(cpu);
 }

@@ -40,7 +40,7 @@ cc -std=c17 -O1 -D_GNU_SOURCE -DCDZ_BACKEND_BUILD="\"$2\"" -I"$root/kernels" "$r
     "$root/bench/cuda/bench_cuda.c" -o "$work/bench_cuda" -lm -ldl || bad "bench_cuda does not compile"
 mkdir "$work/some"
 bench=("$work/bench_cuda" "$build/tests/backends/cuda.so" --shapes tiny --steps 1)
-check "decoding is measured" "${bench[@]}" --weights bf16,q8_0,q4_0 --contexts 16 --batches 1,3 --prompts none --json
+check "decoding is measured" "${bench[@]}" --weights bf16,q8_0,q4_0,mxfp4,fp8 --contexts 16 --batches 1,3 --prompts none --json
 cp "$work/said" "$work/some/decode.log"
 check "prompts are measured" "${bench[@]}" --contexts none --batches none --prompts 32 --read 1000000 --json
 cp "$work/said" "$work/some/prefill.log"
@@ -78,7 +78,7 @@ done
 check "and JSON" python3 -c '
 import json, sys
 report = json.load(open(sys.argv[1]))
-assert len([row for row in report["rows"] if row["work"] == "decode"]) == 6, report
+assert len([row for row in report["rows"] if row["work"] == "decode"]) == 10, report
 assert report["kernels_us"]["8B"]["gemv"] == 2.0, report' "$work/some/report.json"
 
 echo "COUNTED $passed passed, $failed failed, 0 skipped"

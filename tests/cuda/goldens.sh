@@ -43,11 +43,10 @@ replay() {
 # On a device all of them but the families that it refuses; on the emulation, which is slow, families that differ.
 cd "$root/tests/golden" || exit 1
 if [ -n "${2:-}" ]; then
-    replay "alone" one gpt2 apertus bart bloom cohere2 gemma2 gemma3 glm4_moe llama4 llama_bf16 llama_draft mistral_sw mixtral phi3_longrope qwen3 stablelm t5_relu
+    replay "alone" one gpt2 apertus bart bloom cohere2 deepseek_v2 deepseek_v3 gemma2 gemma3 glm4_moe gpt_oss gpt_oss_mxfp4 llama4 llama_bf16 llama_draft mistral_sw mixtral phi3_longrope qwen3 stablelm t5_relu
     replay "together" all llama_f16 qwen3_moe
 else
-    mapfile -t all < <(ls -d -- */cases.json | sed 's,/cases.json$,,' | grep -vxFf unsupported.txt | grep -vxFf cpu_only.txt |
-        grep -vxE 'gpt_oss|gpt_oss_mxfp4|deepseek_v[23]')
+    mapfile -t all < <(ls -d -- */cases.json | sed 's,/cases.json$,,' | grep -vxFf unsupported.txt | grep -vxFf cpu_only.txt)
     replay "alone" one "${all[@]}"
     replay "together" all "${all[@]}"
 fi
@@ -55,8 +54,6 @@ fi
 refuses() { # model, what it needs
     says "needs $2, which cuda does not have" cadenza run "$1" --device cuda --ids 5,6
 }
-check "a family with clamped gates is refused" refuses gpt_oss "clamped gates"
-check "a family with latents is refused" refuses deepseek_v3 "latent attention"
 check "a family with recurrent layers is refused" refuses lfm2 "recurrent layers"
 check "a family with several streams is refused" refuses gemma3n "rows of several streams"
 
@@ -86,6 +83,15 @@ penalised() { # options of the device...
 check "penalties are the CPU's" penalised --device cuda
 check "draws are the CPU's, keys and values in f16" same_answer "${draw[@]}" --kv-cache f16 -- --device cuda
 check "draws are the CPU's, keys and values in bf16" same_answer "${draw[@]}" --kv-cache bf16 -- --device cuda
+# Float8, in blocks and one factor a row, in rows that end within a block, and of experts.
+packed() { # options of the device...
+    local one
+    for one in blocks rows ragged; do
+        same_answer "$root/tests/fp8/$one" --ids 5,6,7,40,41 -s do_sample=no -s min_new_tokens=24 -s max_new_tokens=24 -- "$@" || return 1
+    done
+}
+check "float8 checkpoints answer as on the CPU" packed --device cuda --precision f32
+check "float8 checkpoints answer as on the CPU, strictly" packed --device cuda --determinism strict
 # A device has no kernel for experts whose matrices differ in type: the host chooses, and waits.
 if command -v python3 >/dev/null; then
     greedy=("$work/mixed" --ids "5,6,7" -s do_sample=no -s min_new_tokens=20 -s max_new_tokens=20)
@@ -101,7 +107,7 @@ fi
 # ones hangs on what the host knows.
 steps_wait_once() { # options...
     local mixture n waits batches waits_later batches_later counts=()
-    for mixture in mixtral qwen3_moe; do
+    for mixture in mixtral qwen3_moe gpt_oss_mxfp4; do
         for n in 10 26; do
             CADENZA_EMULATED_COUNTS=$work/counts cadenza run "$root/tests/golden/$mixture" --device cuda --ids 5,6,7 \
                 -s min_new_tokens=$n -s max_new_tokens=$n "$@" || return 1

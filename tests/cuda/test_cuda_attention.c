@@ -14,26 +14,37 @@ typedef struct setting {
     bool biased;
     uint32_t ahead;
     cdz_dtype type; /* of the store */
+    bool sinks;
+    size_t value_dim; /* 0: values are not latents */
 } setting;
 
 static const setting settings[] = {
-    {"one position", 2, 2, 16, 1, 0, 0.0f, false, 0, CDZ_F32},
-    {"a block less one", 4, 2, 20, 31, 0, 0.0f, false, 0, CDZ_F32},
-    {"a span", 4, 4, 64, 256, 0, 0.0f, false, 0, CDZ_F32},
-    {"a span and one", 3, 1, 16, 257, 0, 0.0f, false, 0, CDZ_F32},
-    {"nine heads of a group", 9, 1, 8, 300, 0, 0.0f, false, 0, CDZ_F32},
-    {"three spans", 8, 2, 128, 700, 0, 0.0f, false, 0, CDZ_F32},
-    {"wide heads", 4, 2, 256, 520, 0, 0.0f, false, 0, CDZ_F32},
-    {"a window within a span", 4, 2, 16, 400, 33, 0.0f, false, 0, CDZ_F32},
-    {"a window over spans", 4, 2, 16, 900, 300, 0.0f, false, 0, CDZ_F32},
-    {"a soft cap", 4, 2, 32, 300, 0, 2.0f, false, 0, CDZ_F32},
-    {"a bias by distance", 4, 4, 16, 300, 0, 0.0f, true, 0, CDZ_F32},
-    {"what lies ahead", 2, 2, 16, 270, 0, 0.0f, true, 9, CDZ_F32},
-    {"all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F32},
-    {"in float16", 9, 3, 20, 300, 0, 0.0f, false, 0, CDZ_F16},
-    {"float16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F16},
-    {"in bfloat16", 4, 1, 64, 270, 0, 0.0f, false, 0, CDZ_BF16},
-    {"bfloat16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_BF16},
+    {"one position", 2, 2, 16, 1, 0, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"a block less one", 4, 2, 20, 31, 0, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"a span", 4, 4, 64, 256, 0, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"a span and one", 3, 1, 16, 257, 0, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"nine heads of a group", 9, 1, 8, 300, 0, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"three spans", 8, 2, 128, 700, 0, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"wide heads", 4, 2, 256, 520, 0, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"a window within a span", 4, 2, 16, 400, 33, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"a window over spans", 4, 2, 16, 900, 300, 0.0f, false, 0, CDZ_F32, false, 0},
+    {"a soft cap", 4, 2, 32, 300, 0, 2.0f, false, 0, CDZ_F32, false, 0},
+    {"a bias by distance", 4, 4, 16, 300, 0, 0.0f, true, 0, CDZ_F32, false, 0},
+    {"what lies ahead", 2, 2, 16, 270, 0, 0.0f, true, 9, CDZ_F32, false, 0},
+    {"all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F32, false, 0},
+    {"sinks", 4, 2, 16, 100, 0, 0.0f, false, 0, CDZ_F32, true, 0},
+    {"sinks over spans", 8, 1, 64, 700, 0, 0.0f, false, 0, CDZ_F32, true, 0},
+    {"sinks and a window", 6, 2, 24, 600, 300, 0.0f, false, 0, CDZ_BF16, true, 0},
+    {"sinks, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F16, true, 0},
+    {"latents", 8, 1, 40, 300, 0, 0.0f, false, 0, CDZ_F32, false, 32},
+    {"wide latents", 3, 1, 576, 270, 0, 0.0f, false, 0, CDZ_F32, false, 512},
+    {"latents of odd sizes, all together", 5, 1, 23, 600, 500, 3.0f, false, 0, CDZ_F32, true, 13},
+    {"bfloat16 latents", 9, 1, 72, 600, 0, 0.0f, false, 0, CDZ_BF16, false, 64},
+    {"float16 latents", 16, 1, 21, 260, 0, 0.0f, false, 0, CDZ_F16, false, 16},
+    {"in float16", 9, 3, 20, 300, 0, 0.0f, false, 0, CDZ_F16, false, 0},
+    {"float16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F16, false, 0},
+    {"in bfloat16", 4, 1, 64, 270, 0, 0.0f, false, 0, CDZ_BF16, false, 0},
+    {"bfloat16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_BF16, false, 0},
 };
 
 /* Two sequences, the same on both sides, and queries: the last positions of the first, and one of the
@@ -46,7 +57,7 @@ typedef struct scene {
     uint32_t lengths[2];
     size_t wide, narrow, ld, m;
     cdz_kv_row rows[MOST_ROWS];
-    float *q, *q_there, *bias, *bias_there;
+    float *q, *q_there, *bias, *bias_there, *sinks, *sinks_there;
     cdz_attention how, how_there;
 } scene;
 
@@ -57,11 +68,13 @@ static void fill_store(scene *c, rng *r, int which)
     float *kt = floats_there(c->b, k, n * c->narrow), *vt = floats_there(c->b, v, n * c->narrow);
     cdz_kv_row *rows = must_alloc(n * sizeof *rows);
     for (uint32_t p = 0; p < n; p++) rows[p] = (cdz_kv_row){c->lists[which], p, 0, NULL};
-    c->cpu->api->kv_write(c->cpu, c->here, LAYER, k, c->narrow, v, c->narrow, rows, n);
-    c->b->api->kv_write(c->b, c->there, LAYER, kt, c->narrow, vt, c->narrow, rows, n);
+    const bool latents = c->s->value_dim;
+    const float *second = latents ? NULL : v, *second_there = latents ? NULL : vt;
+    c->cpu->api->kv_write(c->cpu, c->here, LAYER, k, c->narrow, second, c->narrow, rows, n);
+    c->b->api->kv_write(c->b, c->there, LAYER, kt, c->narrow, second_there, c->narrow, rows, n);
     /* The other layer has something else in it. */
-    c->cpu->api->kv_write(c->cpu, c->here, 0, v, c->narrow, k, c->narrow, rows, n);
-    c->b->api->kv_write(c->b, c->there, 0, vt, c->narrow, kt, c->narrow, rows, n);
+    c->cpu->api->kv_write(c->cpu, c->here, 0, v, c->narrow, latents ? NULL : k, c->narrow, rows, n);
+    c->b->api->kv_write(c->b, c->there, 0, vt, c->narrow, latents ? NULL : kt, c->narrow, rows, n);
     c->b->api->free(c->b, kt);
     c->b->api->free(c->b, vt);
     free(k);
@@ -97,7 +110,9 @@ static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
     c->narrow = s->kv_heads * s->dim;
     c->ld = c->wide + GAP;
     const size_t n_blocks = c->lengths[0] / CDZ_KV_BLOCK + c->lengths[1] / CDZ_KV_BLOCK + 3;
-    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim, s->type, 0};
+    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim, s->type, s->value_dim};
+    expect(t, t->cpu->api->kv_block_bytes(t->cpu, &shape) == b->api->kv_block_bytes(b, &shape),
+           "%s: a block has other bytes than the CPU's", s->name);
     c->here = t->cpu->api->kv_create(t->cpu, &shape, n_blocks);
     c->there = b->api->kv_create(b, &shape, n_blocks);
     expect(t, c->here && c->there, "no store");
@@ -116,8 +131,14 @@ static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
         c->how.bias_stride = stride;
         c->how.bias_zero = s->length + 5;
     }
+    c->sinks = random_floats(&r, s->heads);
+    for (size_t h = 0; h < s->heads; h++)
+        c->sinks[h] *= h % 2 ? 1.0f : 10.0f; /* above all scores too */
+    c->sinks_there = floats_there(b, c->sinks, s->heads);
+    if (s->sinks) c->how.sinks = c->sinks;
     c->how_there = c->how;
     if (s->biased) c->how_there.bias = c->bias_there;
+    if (s->sinks) c->how_there.sinks = c->sinks_there;
 }
 
 static void close_scene(scene *c)
@@ -126,9 +147,11 @@ static void close_scene(scene *c)
     c->b->api->kv_destroy(c->b, c->there);
     c->b->api->free(c->b, c->q_there);
     c->b->api->free(c->b, c->bias_there);
+    c->b->api->free(c->b, c->sinks_there);
     for (int i = 0; i < 2; i++) free(c->lists[i]);
     free(c->q);
     free(c->bias);
+    free(c->sinks);
 }
 
 /* Rows [first, first + n) in one call; what it leaves of a filled output. */

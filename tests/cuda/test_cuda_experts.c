@@ -10,13 +10,14 @@ typedef struct form {
     cdz_dtype type[CDZ_EXPERT_PARTS];
     cdz_curve curve;
     bool ungated, plain; /* plain: weights are not normalised */
+    bool biased, clamped;
 } form;
 
 typedef struct mixture {
     cdz_backend *b;
-    pair matrix[DISTINCT][CDZ_EXPERT_PARTS];
+    pair matrix[DISTINCT][CDZ_EXPERT_PARTS], bias[DISTINCT][CDZ_EXPERT_PARTS];
     cdz_experts here, there;
-    const void **table;
+    const void **table; /* matrices, then biases */
 } mixture;
 
 static size_t lesser(size_t a, size_t b)
@@ -24,26 +25,42 @@ static size_t lesser(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+static void make_expert(run *t, mixture *x, size_t e, rng *r, const form *f)
+{
+    for (int p = f->ungated ? CDZ_EXPERT_UP : 0; p < CDZ_EXPERT_PARTS; p++) {
+        const size_t n = p == CDZ_EXPERT_DOWN ? f->D : f->F, k = p == CDZ_EXPERT_DOWN ? f->F : f->D;
+        x->matrix[e][p] = random_weight(t, x->b, r, f->type[p], n, k);
+        if (f->biased) x->bias[e][p] = random_weight(t, x->b, r, CDZ_BF16, 1, n);
+    }
+}
+
 static mixture make_mixture(run *t, cdz_backend *b, rng *r, const form *f)
 {
     mixture x = {.b = b};
     const size_t entries = f->n * CDZ_EXPERT_PARTS;
-    for (size_t e = 0; e < lesser(f->n, DISTINCT); e++)
-        for (int p = f->ungated ? CDZ_EXPERT_UP : 0; p < CDZ_EXPERT_PARTS; p++)
-            x.matrix[e][p] = p == CDZ_EXPERT_DOWN ? random_weight(t, b, r, f->type[p], f->D, f->F)
-                                                  : random_weight(t, b, r, f->type[p], f->F, f->D);
-    const void **there = must_alloc(entries * sizeof *there);
-    for (size_t i = 0; i < entries; i++)
-        there[i] = x.matrix[i / CDZ_EXPERT_PARTS % DISTINCT][i % CDZ_EXPERT_PARTS].there.data;
-    x.table = b->api->alloc(b, entries * sizeof *there);
-    b->api->upload(b, x.table, there, entries * sizeof *there);
+    for (size_t e = 0; e < lesser(f->n, DISTINCT); e++) make_expert(t, &x, e, r, f);
+    const void **there = must_alloc(2 * entries * sizeof *there);
+    for (size_t i = 0; i < entries; i++) {
+        const size_t e = i / CDZ_EXPERT_PARTS % DISTINCT, p = i % CDZ_EXPERT_PARTS;
+        there[i] = x.matrix[e][p].there.data;
+        there[entries + i] = x.bias[e][p].there.data;
+    }
+    x.table = b->api->alloc(b, 2 * entries * sizeof *there);
+    b->api->upload(b, x.table, there, 2 * entries * sizeof *there);
     free(there);
-    x.here = (cdz_experts){
-        .n = f->n, .n_active = f->k, .normalise = !f->plain, .curve = f->curve, .at = x.table};
+    x.here = (cdz_experts){.n = f->n,
+                           .n_active = f->k,
+                           .normalise = !f->plain,
+                           .clamped = f->clamped,
+                           .curve = f->curve,
+                           .at = x.table,
+                           .bias_at = x.table + entries};
     x.there = x.here;
     for (int p = 0; p < CDZ_EXPERT_PARTS; p++) {
         x.here.part[p] = x.matrix[0][p].here;
+        x.here.bias[p] = x.bias[0][p].here;
         x.there.part[p] = x.matrix[0][p].there;
+        x.there.bias[p] = x.bias[0][p].there;
     }
     return x;
 }
@@ -51,8 +68,10 @@ static mixture make_mixture(run *t, cdz_backend *b, rng *r, const form *f)
 static void free_mixture(mixture *x)
 {
     for (size_t e = 0; e < DISTINCT; e++)
-        for (int p = 0; p < CDZ_EXPERT_PARTS; p++)
+        for (int p = 0; p < CDZ_EXPERT_PARTS; p++) {
             if (x->matrix[e][p].here.data) free_weight(x->b, &x->matrix[e][p]);
+            if (x->bias[e][p].here.data) free_weight(x->b, &x->bias[e][p]);
+        }
     x->b->api->free(x->b, x->table);
 }
 
@@ -61,15 +80,21 @@ static void free_mixture(mixture *x)
 /* gives (D) = what an expert gives of one row */
 static void feed(cdz_backend *cpu, const mixture *x, size_t e, float *gives, const float *row)
 {
-    const pair *w = x->matrix[e % DISTINCT];
+    const pair *w = x->matrix[e % DISTINCT], *bias = x->bias[e % DISTINCT];
+    const bool biased = bias[CDZ_EXPERT_UP].here.data;
+    const cdz_weight *up_bias = biased ? &bias[CDZ_EXPERT_UP].here : NULL,
+                     *gate_bias = biased ? &bias[CDZ_EXPERT_GATE].here : NULL,
+                     *down_bias = biased ? &bias[CDZ_EXPERT_DOWN].here : NULL;
     const bool gated = w[CDZ_EXPERT_GATE].here.data;
     const size_t F = w[CDZ_EXPERT_UP].here.n, D = w[CDZ_EXPERT_UP].here.k;
     float *gate = must_alloc(F * sizeof *gate), *up = must_alloc(F * sizeof *up);
-    const cdz_product halves[] = {{&w[CDZ_EXPERT_UP].here, NULL, up, F},
-                                  {&w[CDZ_EXPERT_GATE].here, NULL, gate, F}},
-                      down = {&w[CDZ_EXPERT_DOWN].here, NULL, gives, D};
+    const cdz_product halves[] = {{&w[CDZ_EXPERT_UP].here, up_bias, up, F},
+                                  {&w[CDZ_EXPERT_GATE].here, gate_bias, gate, F}},
+                      down = {&w[CDZ_EXPERT_DOWN].here, down_bias, gives, D};
     cpu->api->matmul(cpu, halves, gated ? 2 : 1, row, D, 1);
-    if (gated && x->here.curve == CDZ_CURVE_SILU)
+    if (x->here.clamped)
+        cpu->api->clamped_mul(cpu, gate, F, gate, up, F, 1, F);
+    else if (gated && x->here.curve == CDZ_CURVE_SILU)
         cpu->api->silu_mul(cpu, gate, F, gate, up, F, 1, F);
     else
         cpu->api->activate(cpu, gate, F, gated ? gate : up, gated ? up : NULL, F, 1, F,
@@ -157,7 +182,7 @@ static void same_mixture(run *t, cdz_backend *b, const form *f, size_t m, int ki
 static void every_type(run *t)
 {
     static const size_t rows[] = {1, 2, 6};
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE && t->well; d++) {
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES && t->well; d++) {
         const bool blocks = d >= CDZ_N_PLAIN;
         const form f = {.D = blocks ? 512 : 36,
                         .F = blocks ? 256 : 20,
@@ -244,6 +269,28 @@ static void every_form(run *t)
             }
 }
 
+/* Biases and clamped gates, as gpt_oss has them; more experts than have matrices of their own. */
+static void biased_and_clamped(run *t)
+{
+    static const size_t rows[] = {1, 2, 7, MOST_ROWS};
+    static const cdz_dtype types[] = {CDZ_MXFP4, CDZ_BF16, CDZ_FP8};
+    for (size_t d = 0; d < sizeof types / sizeof *types; d++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            for (int clamped = 0; clamped < 2; clamped++) {
+                const form f = {.D = 96,
+                                .F = 64,
+                                .n = 9,
+                                .k = 4,
+                                .type = {types[d], types[d], types[d]},
+                                .curve = CDZ_CURVE_SILU,
+                                .biased = true,
+                                .clamped = clamped};
+                same_mixture(t, i % 2 ? t->automatic : t->strict, &f, rows[i], RANDOM);
+            }
+    const form ungated = {.D = 24, .F = 12, .n = 4, .k = 2, .ungated = true, .biased = true};
+    same_mixture(t, t->strict, &ungated, 3, RANDOM);
+}
+
 /* Different mixtures and numbers of rows by turns on one backend, as layers and batches come: work memory is theirs in turn. */
 static void many_in_turn(run *t)
 {
@@ -322,6 +369,7 @@ int main(int argc, char **argv)
         {"experts of every choice", every_choice},
         {"choices are distinct", choices_are_distinct},
         {"experts of every form", every_form},
+        {"experts with biases and clamped gates", biased_and_clamped},
         {"many mixtures in turn", many_in_turn},
         {"many rows are refused", many_rows_are_refused},
         {"memory runs out", memory_runs_out},

@@ -68,8 +68,14 @@ static void plain_products(run *t)
 
 static void block_products(run *t)
 {
-    products_of(t, CDZ_N_PLAIN, CDZ_N_MADE, block_shapes,
+    products_of(t, CDZ_N_PLAIN, CDZ_N_DTYPES, block_shapes,
                 sizeof block_shapes / sizeof *block_shapes);
+}
+
+/* Rows of float8 may end anywhere in a block, what it has past them is anything. */
+static void float8_products(run *t)
+{
+    products_of(t, CDZ_FP8, CDZ_N_DTYPES, plain_shapes, sizeof plain_shapes / sizeof *plain_shapes);
 }
 
 /* More products of one input than a launch takes, of several types. */
@@ -137,13 +143,13 @@ static void near_products(run *t, cdz_backend *b, cdz_dtype dtype, double share)
 /* float32 sums of 512 terms: 512 half-units of the last place would be 3e-5, in practice a tenth. */
 static void library_products_in_f32(run *t)
 {
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE; d++) near_products(t, t->f32, d, 4e-6);
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES; d++) near_products(t, t->f32, d, 4e-6);
 }
 
 /* Activations rounded to 8 bits (bf16), and blocks to the same: 2^-8 each. */
 static void library_products_in_bf16(run *t)
 {
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE; d++) near_products(t, t->automatic, d, 1.0 / 128);
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES; d++) near_products(t, t->automatic, d, 1.0 / 128);
 }
 
 static void library_f32_weights_stay_f32(run *t)
@@ -157,9 +163,9 @@ static void embeddings(run *t)
 {
     static const int32_t ids[] = {4, 0, 4, 2};
     cdz_backend *b = t->strict;
-    for (cdz_dtype d = CDZ_F32; d < CDZ_N_MADE; d++) {
+    for (cdz_dtype d = CDZ_F32; d < CDZ_N_DTYPES; d++) {
         rng r = {(uint32_t)d + 3};
-        const size_t k = d < CDZ_N_PLAIN ? 67 : 512, ld = k + GAP;
+        const size_t k = d < CDZ_N_PLAIN || d == CDZ_FP8 ? 67 : 512, ld = k + GAP;
         pair w = random_weight(t, b, &r, d, 5, k);
         float *y = old_output(4 * ld), *y_there = floats_there(b, y, 4 * ld);
         t->cpu->api->embed(t->cpu, y, ld, &w.here, ids, 4);
@@ -263,7 +269,7 @@ static void elements_of(run *t, size_t m, size_t n)
     cdz_backend *b = t->strict;
     const size_t ld = n + GAP, all = m * ld;
     float *x = random_floats(&r, all), *u = random_floats(&r, all), *y = old_output(all);
-    for (size_t i = 0; i < all; i++) x[i] *= 20.0f;
+    for (size_t i = 0; i < all; i++) x[i] *= 20.0f, u[i] *= i % 3 ? 1.0f : 9.0f;
     float *xt = floats_there(b, x, all), *ut = floats_there(b, u, all),
           *yt = floats_there(b, y, all);
     t->cpu->api->silu_mul(t->cpu, y, ld, x, u, ld, m, n);
@@ -275,6 +281,9 @@ static void elements_of(run *t, size_t m, size_t n)
     t->cpu->api->soft_cap(t->cpu, y, ld, m, n, 2.5f);
     b->api->soft_cap(b, yt, ld, m, n, 2.5f);
     expect_same(t, "elements", b, yt, y, all);
+    t->cpu->api->clamped_mul(t->cpu, y, ld, x, u, ld, m, n);
+    b->api->clamped_mul(b, yt, ld, xt, ut, ld, m, n);
+    expect_same(t, "a clamped gate", b, yt, y, all);
     for (cdz_curve c = 0; c < CDZ_N_CURVES; c++)
         for (int gated = 0; gated < 2; gated++) {
             t->cpu->api->activate(t->cpu, y, ld, x, gated ? u : NULL, ld, m, n, c);
@@ -633,6 +642,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"plain products have the CPU's bits", plain_products},
         {"block products have the CPU's bits", block_products},
+        {"float8 products of any width have the CPU's bits", float8_products},
         {"many products of one input", many_products},
         {"a library's products in f32", library_products_in_f32},
         {"a library's products in bf16", library_products_in_bf16},

@@ -10,6 +10,9 @@ Folders beside this file:
     latent    deepseek_v3, blocks, so that kv_b_proj is turned
     experts   qwen3_5_moe whose experts lie in one tensor a layer, with factors that are powers of two (float8_e8m0fnu)
     narrow    llama whose feed-forward has rows of 80, which blocks of 64 do not divide
+    ragged    the same of every matrix, rows of 136 and 200, in blocks of 128x128 whose last ones are smaller both ways
+    ragged_latent  deepseek_v3 whose kv_b_proj has rows of 80 and heads of 48 rows
+    between   llama with factors of blocks of 96 columns, which end within blocks of 64
 logits.safetensors has "ids" and "logits", computed in float32 with the dequantised weights: what a product does to activations is
 not the file's. values.safetensors has all codes but the two NaN as torch widens them.
 """
@@ -31,14 +34,14 @@ def llama(**kw):
     return tf.LlamaForCausalLM(tf.LlamaConfig(**{**LLAMA, **kw}))
 
 
-def deepseek():
+def deepseek(**kw):
     return tf.DeepseekV3ForCausalLM(tf.DeepseekV3Config(
         vocab_size=96, hidden_size=128, intermediate_size=128, moe_intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2,
-        n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, first_k_dense_replace=1, kv_lora_rank=64, q_lora_rank=64,
-        qk_nope_head_dim=64, qk_rope_head_dim=32, v_head_dim=64, max_position_embeddings=128, initializer_range=0.12, **IDS))
+        n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, first_k_dense_replace=1, max_position_embeddings=128, initializer_range=0.12,
+        **IDS, **{**dict(kv_lora_rank=64, q_lora_rank=64, qk_nope_head_dim=64, qk_rope_head_dim=32, v_head_dim=64), **kw}))
 
 
-def factors_of(w, kind):
+def factors_of(w, kind, block=(BLOCK, BLOCK)):
     """what blocks, rows or the whole of w are multiplied by: the largest becomes 448; and the same for every number"""
     n, k = w.shape
     if kind == "tensor":
@@ -47,22 +50,23 @@ def factors_of(w, kind):
     if kind == "rows":
         s = (w.abs().amax(1, keepdim=True) / 448).to(torch.bfloat16)
         return s, s.float().expand(n, k)
-    s = torch.zeros((n + BLOCK - 1) // BLOCK, (k + BLOCK - 1) // BLOCK)
+    high, wide = block
+    s = torch.zeros((n + high - 1) // high, (k + wide - 1) // wide)
     for i in range(s.shape[0]):
         for j in range(s.shape[1]):
-            s[i, j] = w[i * BLOCK:(i + 1) * BLOCK, j * BLOCK:(j + 1) * BLOCK].abs().max() / 448
-    return s, s.repeat_interleave(BLOCK, 0)[:n].repeat_interleave(BLOCK, 1)[:, :k]
+            s[i, j] = w[i * high:(i + 1) * high, j * wide:(j + 1) * wide].abs().max() / 448
+    return s, s.repeat_interleave(high, 0)[:n].repeat_interleave(wide, 1)[:, :k]
 
 
-def config_of(kind):
+def config_of(kind, block=(BLOCK, BLOCK)):
     if kind == "rows":
         weights = dict(num_bits=8, type="float", strategy="channel", symmetric=True, dynamic=False)
         return dict(quant_method="compressed-tensors", format="float-quantized", config_groups=dict(group_0=dict(weights=weights, targets=["Linear"])), ignore=["lm_head"])
     c = dict(quant_method="fp8", fmt="e4m3", activation_scheme="static" if kind == "tensor" else "dynamic")
-    return dict(c, weight_block_size=None if kind == "tensor" else [BLOCK, BLOCK])
+    return dict(c, weight_block_size=None if kind == "tensor" else list(block))
 
 
-def make(name, kind, model, seed):
+def make(name, kind, model, seed, block=(BLOCK, BLOCK)):
     folder = os.path.join(HERE, name)
     torch.manual_seed(seed)
     m = model().float().eval()
@@ -75,7 +79,7 @@ def make(name, kind, model, seed):
             out[n] = w
             continue
         w = w * (0.5 + torch.rand(w.shape[0], 1))  # rows, and so blocks, that differ
-        s, every = factors_of(w, kind)
+        s, every = factors_of(w, kind, block)
         q = (w / every).to(torch.float8_e4m3fn)
         out[n], out[n + ("_scale" if kind == "rows" else "_scale_inv")] = q, s.contiguous()
         if kind == "tensor":
@@ -85,7 +89,7 @@ def make(name, kind, model, seed):
             put(m, n, wide)
     save_file(dict(sorted(out.items())), path, metadata={"format": "pt"})
     c = json.load(open(os.path.join(folder, "config.json")))
-    c["quantization_config"] = config_of(kind)
+    c["quantization_config"] = config_of(kind, block)
     json.dump(c, open(os.path.join(folder, "config.json"), "w"), indent=2, sort_keys=True)
     ids = torch.randint(3, 90, (1, 24), generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
@@ -161,5 +165,8 @@ if __name__ == "__main__":
     make("latent", "blocks", deepseek, 24)
     make("narrow", "blocks", lambda: llama(intermediate_size=80), 25)
     make_experts("experts", 26)
+    make("ragged", "blocks", lambda: llama(hidden_size=136, intermediate_size=200, head_dim=34), 27)
+    make("ragged_latent", "blocks", lambda: deepseek(kv_lora_rank=80, q_lora_rank=72, qk_nope_head_dim=48, v_head_dim=16), 28)
+    make("between", "blocks", lambda: llama(intermediate_size=160), 29, (BLOCK, 96))
     codes = torch.tensor([c for c in range(256) if c & 127 != 127] + [0, 0], dtype=torch.uint8)
     save_file({"codes": codes, "values": codes.view(torch.float8_e4m3fn).float()}, os.path.join(HERE, "values.safetensors"))

@@ -40,6 +40,9 @@ MODELS = {
                   gen=dict(decoder_start_token_id=2, forced_bos_token_id=7, forced_eos_token_id=2)),
     "m2m_100": dict(cfg=lambda: tf.M2M100Config(**BART, bos_token_id=0, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2), seed=7205, build=turned,
                     init=dict(TURNED, emb=0.3), gen=dict(decoder_start_token_id=2, forced_bos_token_id=9)),
+    "blenderbot_small": dict(cfg=lambda: tf.BlenderbotSmallConfig(**BART, scale_embedding=True, bos_token_id=1, pad_token_id=0, eos_token_id=2, decoder_start_token_id=1,
+                             forced_eos_token_id=None), seed=7207, init=dict(emb=0.3, pos=0.8, gain=1.0, cross=0.5, ff=1.5, flip=True, bias=0.05, center=True),
+                             gen=dict(decoder_start_token_id=1, forced_eos_token_id=2)),
     "blenderbot": dict(cfg=lambda: tf.BlenderbotConfig(**BART, bos_token_id=1, pad_token_id=0, eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=None),
                        seed=7206, build=turned, init=TURNED, gen=dict(decoder_start_token_id=1, encoder_no_repeat_ngram_size=3, forced_eos_token_id=2)),
 }

@@ -16,24 +16,28 @@ static const cdz_linear *part_of(const cdz_feed_forward *w, int part)
 static bool alike(const cdz_linear *a, const cdz_linear *b)
 {
     return !a->w.data == !b->w.data && a->w.dtype == b->w.dtype && a->w.n == b->w.n &&
-           a->w.k == b->w.k && !a->bias.data && !b->bias.data;
+           a->w.k == b->w.k && !a->bias.data == !b->bias.data && a->bias.dtype == b->bias.dtype;
+}
+
+/* Matrices of a layer, then biases. */
+static size_t layer_entries(const cdz_arch *a)
+{
+    return (size_t)a->n_experts * CDZ_EXPERT_PARTS * 2;
 }
 
 /* A layer's part of the table; false: its experts differ in more than their numbers. */
 static bool fill_table(const void **table, const cdz_layer_weights *w, uint32_t n_experts)
 {
+    const void **biases = table + (size_t)n_experts * CDZ_EXPERT_PARTS;
     for (uint32_t e = 0; e < n_experts; e++)
         for (int p = 0; p < CDZ_EXPERT_PARTS; p++) {
             const cdz_linear *l = part_of(&w->experts[e], p);
+            const size_t at = (size_t)e * CDZ_EXPERT_PARTS + (size_t)p;
             if (!alike(l, part_of(&w->experts[0], p))) return false;
-            table[(size_t)e * CDZ_EXPERT_PARTS + (size_t)p] = l->w.data;
+            table[at] = l->w.data;
+            biases[at] = l->bias.data;
         }
     return true;
-}
-
-static size_t layer_entries(const cdz_arch *a)
-{
-    return (size_t)a->n_experts * CDZ_EXPERT_PARTS;
 }
 
 bool cdz_layers_place_experts(cdz_layers *f)
@@ -65,13 +69,19 @@ static bool feed_there(cdz_layers *f, uint32_t layer, const float *x, float *giv
     const cdz_arch *a = f->stack.arch;
     const size_t D = a->hidden;
     if (!f->expert_table || a != f->own.arch || !cdz_layers_routes_plainly(a)) return false;
-    cdz_experts experts = {.at = f->expert_table + layer * layer_entries(a),
+    const void **table = f->expert_table + layer * layer_entries(a);
+    cdz_experts experts = {.at = table,
+                           .bias_at = table + layer_entries(a) / 2,
                            .n = a->n_experts,
                            .n_active = a->n_active,
                            .normalise = a->router.normalise,
+                           .clamped = a->activation == CDZ_ACT_CLAMPED,
                            .curve = cdz_layers_curve(a)};
-    for (int p = 0; p < CDZ_EXPERT_PARTS; p++)
-        experts.part[p] = part_of(&f->stack.layers[layer].experts[0], p)->w;
+    for (int p = 0; p < CDZ_EXPERT_PARTS; p++) {
+        const cdz_linear *first = part_of(&f->stack.layers[layer].experts[0], p);
+        experts.part[p] = first->w;
+        experts.bias[p] = first->bias;
+    }
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     return f->backend->api->experts(f->backend, given, D, &experts, f->route_scores, a->n_experts,
                                     x, D, f->m);

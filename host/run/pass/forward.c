@@ -50,6 +50,19 @@ static bool allocate(cdz_layers *f, const piece *pieces, size_t n)
     return true;
 }
 
+/* The sinks of all layers, to where a device reads them. */
+static bool place_sinks(cdz_layers *f)
+{
+    const cdz_arch *a = f->own.arch;
+    cdz_backend *b = f->backend;
+    const size_t row = a->n_heads * sizeof *f->sinks;
+    if (b->api->host_memory || !cdz_arch_has(a, CDZ_PART_SINKS)) return true;
+    f->sinks = b->api->alloc(b, a->n_layers * row);
+    for (uint32_t i = 0; i < a->n_layers && f->sinks; i++)
+        b->api->upload(b, f->sinks + (size_t)i * a->n_heads, f->own.layers[i].sinks, row);
+    return f->sinks;
+}
+
 /* What the host itself reads or writes, wherever the activations are. */
 static bool allocate_here(cdz_layers *f)
 {
@@ -125,7 +138,7 @@ static bool allocate_all(cdz_layers *f)
         {&f->zeros, m, far ? sparse : 0},
     };
     return allocate(f, pieces, sizeof pieces / sizeof *pieces) && allocate_here(f) &&
-           cdz_layers_make_streams(f);
+           place_sinks(f) && cdz_layers_make_streams(f);
 }
 
 cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
@@ -206,7 +219,8 @@ void cdz_layers_free(cdz_layers *f)
                          f->mix_share,
                          f->mix_decay,
                          f->q_gate,
-                         f->expert_table};
+                         f->expert_table,
+                         f->sinks};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
     free(f->route_home);
@@ -702,7 +716,9 @@ cdz_attention cdz_layers_attention(const cdz_layers *f, uint32_t layer)
                          .scale = a->attention_scale,
                          .soft_cap = a->attention_cap,
                          .window = a->window[layer],
-                         .sinks = f->stack.layers[layer].sinks};
+                         .sinks = f->sinks && a == f->own.arch
+                                      ? f->sinks + (size_t)layer * a->n_heads
+                                      : f->stack.layers[layer].sinks};
     if (a->scale_by_layer) how.scale /= (float)(layer + 1);
     if (cdz_arch_adds_by_distance(a)) cdz_relative_apply(f->stack.relative, layer, &how);
     return how;
@@ -887,6 +903,21 @@ static void run_layer(cdz_layers *f, uint32_t layer)
     edit(f, layer, CDZ_EDIT_BLOCK, f->x);
 }
 
+static void add_positions(cdz_layers *f, const cdz_weight *positions)
+{
+    const cdz_arch *a = f->stack.arch;
+    cdz_backend *b = f->backend;
+    const size_t D = a->hidden;
+    for (uint32_t r = 0; r < f->m; r++) {
+        const bool unplaced =
+            a->placing.unplaced >= 0 && f->ids[r] == a->placing.unplaced && !f->embeds[r];
+        f->picked[r] =
+            unplaced ? a->placing.unplaced : (int32_t)(f->positions[r] + a->placing.offset);
+    }
+    b->api->embed(b, f->normed, D, positions, f->picked, f->m);
+    b->api->add(b, f->x, D, f->normed, D, f->m, D);
+}
+
 void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *positions,
                       const cdz_norm *norm)
 {
@@ -898,17 +929,9 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     if (f->any_embeds && a->scales_given) place_embeds(f);
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
     if (f->any_embeds && !a->scales_given) place_embeds(f);
-    if (positions->data) {
-        for (uint32_t r = 0; r < f->m; r++) {
-            const bool unplaced =
-                a->placing.unplaced >= 0 && f->ids[r] == a->placing.unplaced && !f->embeds[r];
-            f->picked[r] =
-                unplaced ? a->placing.unplaced : (int32_t)(f->positions[r] + a->placing.offset);
-        }
-        b->api->embed(b, f->normed, D, positions, f->picked, f->m);
-        b->api->add(b, f->x, D, f->normed, D, f->m, D);
-    }
-    if (norm->w.data) cdz_layers_norm(f, f->x, f->x, f->m, norm);
+    if (norm->w.data && a->embed_norm_first) cdz_layers_norm(f, f->x, f->x, f->m, norm);
+    if (positions->data) add_positions(f, positions);
+    if (norm->w.data && !a->embed_norm_first) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
 /* n <= head_rows rows. */

@@ -91,9 +91,10 @@ struct cdz_layers {
     struct cdz_stream_room *streams; /* streams.c; NULL: rows are one */
 
     float *zeros; /* (m, D) on a device; NULL where the host can write them */
-    /* (n_layers, n_experts, CDZ_EXPERT_PARTS) where the data of experts lie, for a device that chooses among them; NULL:
-     * the host does. */
+    /* (n_layers, 2, n_experts, CDZ_EXPERT_PARTS) where the data of experts' matrices and biases lie, for a device that chooses
+     * among them; NULL: the host does. */
     const void **expert_table;
+    float *sinks; /* (n_layers, n_heads) on a device, where there are some; NULL: the layers' are read */
 
     /* From here on memory of the host. */
     float *route_weights; /* (m, n_active) */

@@ -63,7 +63,8 @@ static float *attention_of(cdz_press_look *l, const cdz_press_subset *s, const c
                            const float *keys)
 {
     const uint32_t m = view->n_queries;
-    const cdz_attention how = cdz_layers_attention(l->f, l->layer);
+    cdz_attention how = cdz_layers_attention(l->f, l->layer);
+    how.sinks = l->f->stack.layers[l->layer].sinks; /* read here */
     const uint32_t last = cdz_press_piece_end(l->seq->notes, s->piece) - 1;
     float *out = cdz_arena_array(&l->arena, (size_t)l->H * m, s->n * sizeof *out);
     for (uint32_t h = 0; out && h < l->H; h++) {

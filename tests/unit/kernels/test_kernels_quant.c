@@ -13,9 +13,9 @@ static const int halves[CDZ_N_GGUF][2] = {
 };
 
 /* Rows of random blocks, at the end of memory that may be touched. */
-static fenced random_blocks(rng *r, cdz_dtype dtype, size_t n)
+static fenced random_blocks(rng *r, cdz_dtype dtype, size_t n, size_t k)
 {
-    const size_t bytes = cdz_row_bytes(dtype, n), each = cdz_dtype_bytes(dtype);
+    const size_t bytes = n * cdz_row_bytes(dtype, k), each = cdz_dtype_bytes(dtype);
     fenced f = fenced_alloc(bytes);
     for (size_t i = 0; i < bytes; i++) f.data[i] = (char)(next_word(r) >> 8);
     for (size_t b = 0; b < bytes && dtype >= CDZ_N_GGUF && dtype < CDZ_N_MADE; b += each)
@@ -98,7 +98,8 @@ static void layouts_are_the_formats_own(void **state)
 
 static const struct shape {
     size_t n, k;
-} shapes[] = {{7, 256}, {71, 512}, {19, 2304}, {13, 1088}}; /* the last one is for small blocks */
+} shapes[] = {{7, 256}, {71, 512}, {19, 2304}, {13, 1088}}, /* the last one is for small blocks */
+    ragged[] = {{7, 1}, {9, 17}, {71, 80}, {13, 200}, {19, 1023}, {8, 1026}, {37, 2128}};
 
 enum { MOST_ROWS = 67 };
 static const size_t row_counts[] = {1, 2, 3, 4, 6, 33, 67};
@@ -107,7 +108,7 @@ static void compare_products(const char *variant, cdz_dtype dtype, const struct 
 {
     rng r = {(uint32_t)(s->n * 131 + s->k + dtype)};
     const size_t ldx = s->k + 3;
-    fenced blocks = random_blocks(&r, dtype, s->n * s->k);
+    fenced blocks = random_blocks(&r, dtype, s->n, s->k);
     const cdz_weight w = {blocks.data, dtype, s->n, s->k, CDZ_WEIGHT_ROWS};
     float *wide = widen_by("scalar", &w), *x = random_floats(&r, MOST_ROWS * ldx),
           *expected = must_alloc(MOST_ROWS * s->n * sizeof(float)),
@@ -146,6 +147,46 @@ static void products_are_those_of_the_widened(void **state)
 {
     (void)state;
     each_variant(products_of);
+}
+
+/* Rows of float8 end anywhere in a block; what it has past them is anything, NaN too. */
+static void float8_of(const char *variant)
+{
+    for (size_t s = 0; s < sizeof ragged / sizeof *ragged; s++)
+        compare_products(variant, CDZ_FP8, &ragged[s]);
+}
+
+static void float8_rows_end_anywhere(void **state)
+{
+    (void)state;
+    each_variant(float8_of);
+}
+
+/* Every set widens as the definition does, and no further than the row. */
+static void widen_ragged(const char *variant)
+{
+    for (size_t s = 0; s < sizeof ragged / sizeof *ragged; s++) {
+        const size_t n = ragged[s].n, k = ragged[s].k;
+        rng r = {(uint32_t)(n + k)};
+        fenced blocks = random_blocks(&r, CDZ_FP8, n, k);
+        const cdz_weight w = {blocks.data, CDZ_FP8, n, k, CDZ_WEIGHT_ROWS};
+        float *got = widen_by(variant, &w), *row = must_alloc((k + 1) * sizeof *row);
+        for (size_t i = 0; i < n; i++) {
+            row[k] = 77.0f;
+            cdz_widen(CDZ_FP8, row, blocks.data + i * cdz_row_bytes(CDZ_FP8, k), k);
+            assert_true(row[k] == 77.0f);
+            assert_same_rows(variant, got + i * k, k, row, k, 1, k);
+        }
+        free(row);
+        free(got);
+        fenced_free(&blocks);
+    }
+}
+
+static void float8_rows_widen_anywhere(void **state)
+{
+    (void)state;
+    each_variant(widen_ragged);
 }
 
 /* Against float64, with the package's values. */
@@ -249,6 +290,8 @@ int main(void)
         cmocka_unit_test(values_are_the_formats_own),
         cmocka_unit_test(layouts_are_the_formats_own),
         cmocka_unit_test(products_are_those_of_the_widened),
+        cmocka_unit_test(float8_rows_end_anywhere),
+        cmocka_unit_test(float8_rows_widen_anywhere),
         cmocka_unit_test(dot_products_are_exact_to_rounding),
         cmocka_unit_test(blocks_are_the_references),
         cmocka_unit_test(any_number_makes_a_block),

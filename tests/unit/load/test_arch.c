@@ -435,6 +435,8 @@ static const struct {
      1024, 0, 1, 1, 0.35355339, CDZ_ACT_RELU, false, true, false},
     {"blenderbot", BART("blenderbot", ""), 2, 3, 80, 96, 8, 100, 128, 0, 1, 1, 0.35355339,
      CDZ_ACT_GELU, false, true, false},
+    {"blenderbot-small", BART("blenderbot-small", ",\"scale_embedding\":true"), 2, 3, 80, 96, 8,
+     100, 512, 0, 1, 1, 0.35355339, CDZ_ACT_GELU, false, true, true},
 };
 
 /* Where the first position is in the table, and whose token has none. */
@@ -445,9 +447,13 @@ static void positions_begin_where_the_family_says(void **state)
         const char *config;
         uint32_t offset;
         int32_t unplaced;
-    } all[] = {{BART("bart", ""), 2, -1},       {BART("mbart", ""), 2, -1},
-               {BART("blenderbot", ""), 0, -1}, {BART("pegasus", ""), 0, -1},
-               {BART("m2m_100", ""), 2, 1},     {BART("m2m_100", ",\"pad_token_id\":7"), 8, 7}};
+    } all[] = {{BART("bart", ""), 2, -1},
+               {BART("mbart", ""), 2, -1},
+               {BART("blenderbot", ""), 0, -1},
+               {BART("pegasus", ""), 0, -1},
+               {BART("blenderbot-small", ""), 0, -1},
+               {BART("m2m_100", ""), 2, 1},
+               {BART("m2m_100", ",\"pad_token_id\":7"), 8, 7}};
     for (size_t i = 0; i < COUNT(all); i++) {
         cdz_arena arena = {0};
         cdz_arch a;
@@ -501,6 +507,20 @@ static void pairs_mean_what_transformers_takes(void **state)
                      (int)a.activation, a.tied);
         cdz_arena_free(&arena);
     }
+}
+
+/* Its encoder scales what is embedded and norms the sum with positions, its decoder norms first, and nothing to scale. */
+static void blenderbot_small_norms_twice(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_arch a;
+    cdz_error err;
+    if (read_arch(BART("blenderbot-small", ",\"scale_embedding\":true"), &arena, &a, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    assert_true(a.embed_norm_first && a.embed_scale == 1.0f);
+    assert_true(!a.encoder->embed_norm_first && a.encoder->embed_scale == 8.0f);
+    cdz_arena_free(&arena);
 }
 
 static void wrong_configurations_are_sentences(void **state)
@@ -816,6 +836,7 @@ int main(void)
         cmocka_unit_test(plain_feeds_are_recorded),
         cmocka_unit_test(positions_begin_where_the_family_says),
         cmocka_unit_test(pairs_mean_what_transformers_takes),
+        cmocka_unit_test(blenderbot_small_norms_twice),
         cmocka_unit_test(wrong_configurations_are_sentences),
         cmocka_unit_test(caps_are_read_or_left_out),
         cmocka_unit_test(gemma3_rotates_two_ways),
