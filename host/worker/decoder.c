@@ -80,6 +80,7 @@ REFUSE(head, cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
 REFUSE(stop_test, cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
        cdz_stop *stops)
 NOTHING(bool, has_drafter, (false), const cdz_decoder *dec)
+NOTHING(uint32_t, drafter_caps, (0), const cdz_decoder *dec)
 REFUSE(propose, cdz_decoder *dec, uint32_t row, cdz_draft *out)
 REFUSE(judged, cdz_decoder *dec, uint32_t row, uint32_t n_accepted)
 REFUSE(finish, cdz_decoder *dec, uint32_t row, cdz_stop_reason reason, const char *text)
@@ -224,6 +225,7 @@ static const cdz_decoder_api api = {
     .head = no_head,
     .stop_test = no_stop_test,
     .has_drafter = no_has_drafter,
+    .drafter_caps = no_drafter_caps,
     .propose = no_propose,
     .judged = no_judged,
     .finish = no_finish,

@@ -482,6 +482,12 @@ static cdz_status fd_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t 
     return CDZ_OK;
 }
 
+static uint32_t fd_drafter_caps(const cdz_decoder *dec)
+{
+    (void)dec;
+    return 0;
+}
+
 static bool fd_has_drafter(const cdz_decoder *dec)
 {
     (void)dec;
@@ -777,6 +783,7 @@ static const cdz_decoder_api fake_decoder_api = {
     .seq_steer = fd_seq_steer,
     .embed = fd_embed,
     .seq_embeds = fd_seq_embeds,
+    .drafter_caps = fd_drafter_caps,
     .sleep = fd_sleep,
     .call_tool = fd_call_tool,
     .insert = fd_insert,

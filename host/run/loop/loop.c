@@ -90,6 +90,7 @@ const cdz_decoder_api cdz_loop_api = {
     .rollouts = cdz_verb_rollouts,
     .embed = cdz_verb_embed,
     .seq_embeds = cdz_verb_seq_embeds,
+    .drafter_caps = cdz_verb_drafter_caps,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -517,6 +518,7 @@ static cdz_status run_strategy(cdz_loop *loop)
     const cdz_strategy *strategy = (const void *)loop->strategy.plugin.base;
     cdz_error said = {.code = CDZ_OK};
     cdz_scope scope = {.rows = &loop->rows,
+                       .present = &loop->set,
                        .plugin = &strategy->base,
                        .scratch = &loop->strategy_scratch,
                        .error = &said,

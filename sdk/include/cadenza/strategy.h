@@ -332,6 +332,10 @@ typedef struct cdz_decoder_api {
      * position forgets its vector. Not within a prompt that is given as embeddings, nor of a model that is a function. */
     cdz_status (*seq_embeds)(cdz_decoder *dec, cdz_seq *seq, uint32_t from, const float *embeds,
                              uint32_t n, uint32_t width);
+
+    /* -- drafts again -------------------------------------------------------------------------------------------------- */
+    /* cdz_drafter_cap of the pipeline's drafter; 0 where there is none. */
+    uint32_t (*drafter_caps)(const cdz_decoder *dec);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -506,6 +510,7 @@ CDZ_VERB_(cdz_status, seq_embeds,
           (cdz_decoder * dec, cdz_seq *seq, uint32_t from, const float *embeds, uint32_t n,
            uint32_t width),
           (dec, seq, from, embeds, n, width))
+CDZ_VERB_(uint32_t, drafter_caps, (const cdz_decoder *dec), (dec))
 #undef CDZ_VERB_
 
 /* Appends n positions that are read as these vectors, to a sequence that is no row (a row: insert, then seq_embeds). Their id,
