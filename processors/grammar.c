@@ -3,6 +3,7 @@
  * A row's state is a number of the host's (ext/grammar.h), so it follows beams, drafts and rewinds as plain bytes. The
  * constraint begins where generation begins, behind a text, or with a phase, whose tokens alone it is then told of. The end of the text may come where the text is in the language, and must
  * come where nothing else may. */
+#include <cadenza/ext/constrained.h>
 #include <cadenza/ext/constraint.h>
 
 #include "tools.h"
@@ -242,12 +243,29 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+/* --- what others may know ---------------------------------------------------------------------------------- */
+
+static cdz_status tell(const cdz_step *step, uint32_t r, cdz_row_constraint *out)
+{
+    const constraint_shared *s = step->shared;
+    const constraint_row *row = step->row_state[r];
+    out->constraint = s->constraint;
+    out->state = s->constraint && row->place != OVER ? state_of(s, row) : 0;
+    return CDZ_OK;
+}
+
+static const void *extension(const char *id)
+{
+    static const cdz_constrained_api constrained = {.size = sizeof constrained, .of = tell};
+    return strcmp(id, CDZ_EXT_CONSTRAINED) == 0 ? &constrained : NULL;
+}
+
 static const cdz_processor processor = {
     .base =
         {CDZ_PROCESSOR_BASE, .id = "grammar", .version = "1.0.0",
          .summary =
              "Keep the answer in a language: JSON Schema, regex, GBNF, Lark, structural tags, choices",
-         CDZ_PARAMS(constraint_settings, params)},
+         CDZ_PARAMS(constraint_settings, params), .extension = extension},
     .caps = CDZ_ROWWISE,
     .state_size = sizeof(constraint_row),
     .create = create,

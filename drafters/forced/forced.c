@@ -1,11 +1,14 @@
 /* forced.c - propose what a constraint leaves no choice about: keys of a schema, the rest of a word that only one of an enum's
  * values begins with.
  *
+ * Which constraint a row keeps to, and where in it the row is, its processors tell (ext/constrained.h): so text is forced
+ * behind a text, in a phase and behind a trigger as it is in a constraint of the whole answer.
+ *
  * The model chooses tokens, not bytes: a proposal is the forced text as the tokenizer cuts it behind the row's last tokens,
  * without the tokens at its end in whose place a longer one, which goes past the forced text, may come. So it is what the model
  * would write, and where it is not, the model decides as about any draft. */
 #include <cadenza/drafter.h>
-#include <cadenza/ext/constraint.h>
+#include <cadenza/ext/constrained.h>
 #include <cadenza/ext/tokenizer.h>
 #include <string.h>
 
@@ -17,72 +20,24 @@ enum {
 };
 
 typedef struct {
-    cdz_constraint_params asked;
     int64_t most_bytes;
 } forced_params;
 
 static const cdz_param params[] = {
-    CDZ_CONSTRAINT_PARAMS,
     CDZ_INT(forced_params, most_bytes, MOST_BYTES, 1, MOST_BYTES, "most bytes of a proposal"),
 };
-
-typedef struct {
-    const cdz_grammar_api *api;
-    const cdz_tokenizer_api *text;
-    cdz_constraint *constraint;
-    uint32_t row, len, state; /* what the newest proposal stood behind */
-    int32_t last;
-} forced_shared;
 
 /* A proposal being made. */
 typedef struct {
     const cdz_step *step;
-    forced_shared *s;
+    const cdz_grammar_api *api;
+    const cdz_tokenizer_api *text;
+    cdz_row_constraint at; /* where the forced text begins */
     char bytes[BEFORE_BYTES + MOST_BYTES];
     size_t before, n; /* of bytes: those of the row, and all */
-    uint32_t state;   /* where the forced text begins */
 } forced_text;
 
-/* --- life ------------------------------------------------------------------------------------------------ */
-
-static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
-{
-    forced_shared *s = cdz_alloc(step, sizeof *s);
-    (void)dec;
-    if (!s) return cdz_fail(step, CDZ_E_NOMEM, "no memory");
-    *shared = s;
-    s->api = cdz_get_grammar(step);
-    s->text = cdz_get_tokenizer(step);
-    if (!s->api || !s->text || !s->text->present(step)) return CDZ_OK;
-    const forced_params *p = step->params;
-    cdz_constraint_wish wish;
-    if (!cdz_constraint_wished(&p->asked, &wish)) return CDZ_OK; /* nothing is forced */
-    return cdz_constraint_compile(step, s->api, &wish, &s->constraint);
-}
-
-static void end(const cdz_step *step)
-{
-    forced_shared *s = step->shared;
-    if (s && s->constraint) s->api->release(s->constraint);
-}
-
 /* --- the text --------------------------------------------------------------------------------------------- */
-
-/* The state behind the row's new tokens: from the one that was last, where the row has only grown. */
-static cdz_status find_state(const cdz_step *step, forced_shared *s, const cdz_draft *draft)
-{
-    const cdz_ids ids = draft->history;
-    const bool grown =
-        s->len && s->row == draft->row && s->len <= ids.len && ids.at[s->len - 1] == s->last;
-    uint32_t from = grown ? s->len : step->request->prompt_len;
-    if (!grown) s->state = s->api->start(s->constraint);
-    for (; from < ids.len && s->state; from++)
-        CDZ_TRY(s->api->feed_token(step, s->constraint, ids.at[from], &s->state));
-    s->row = draft->row;
-    s->len = ids.len;
-    s->last = ids.len ? ids.at[ids.len - 1] : -1;
-    return CDZ_OK;
-}
 
 /* The last few tokens of the row, for the tokenizer to cut at the border as it would in a whole text. */
 static void put_before(forced_text *f, cdz_ids ids)
@@ -91,17 +46,35 @@ static void put_before(forced_text *f, cdz_ids ids)
     uint32_t n = 0;
     size_t bytes = 0;
     while (n < BEFORE_TOKENS && ids.len > f->step->request->prompt_len + n) {
-        const cdz_string text = f->s->text->token_text(f->step, ids.at[ids.len - 1 - n]);
+        const cdz_string text = f->text->token_text(f->step, ids.at[ids.len - 1 - n]);
         if (!text.at || !text.len || bytes + text.len > BEFORE_BYTES) break;
         bytes += text.len;
         texts[n++] = text;
     }
+    f->before = 0;
     while (n > 0) {
         n--;
         memcpy(f->bytes + f->before, texts[n].at, texts[n].len);
         f->before += texts[n].len;
     }
     f->n = f->before;
+}
+
+/* Finds the first of the row's constraints that forces something. */
+static cdz_status find_forced(forced_text *f, const cdz_draft *draft)
+{
+    const cdz_constrained_host *host = cdz_get_constrained(f->step);
+    const forced_params *p = f->step->params;
+    put_before(f, draft->history);
+    for (uint32_t i = 0; host && f->n == f->before; i++) {
+        f->at = (cdz_row_constraint){.size = sizeof f->at};
+        CDZ_TRY(host->nth(f->step, draft->row, i, &f->at));
+        if (!f->at.constraint) break;
+        if (f->at.state)
+            f->n += f->api->forced(f->at.constraint, f->at.state, f->bytes + f->before,
+                                   (size_t)p->most_bytes);
+    }
+    return CDZ_OK;
 }
 
 /* --- tokens ------------------------------------------------------------------------------------------------ */
@@ -112,8 +85,8 @@ static cdz_status cut(const forced_text *f, size_t from, size_t skip, cdz_ids *o
     cdz_ids ids;
     size_t at = 0;
     uint32_t i = 0;
-    CDZ_TRY(f->s->text->encode(f->step, f->bytes + from, f->n - from, false, &ids));
-    for (; i < ids.len && at < skip; i++) at += f->s->text->token_text(f->step, ids.at[i]).len;
+    CDZ_TRY(f->text->encode(f->step, f->bytes + from, f->n - from, false, &ids));
+    for (; i < ids.len && at < skip; i++) at += f->text->token_text(f->step, ids.at[i]).len;
     *out = at == skip ? (cdz_ids){ids.at + i, ids.len - i} : (cdz_ids){NULL, 0};
     return CDZ_OK;
 }
@@ -123,11 +96,11 @@ static cdz_status longer_may_come(const forced_text *f, uint32_t state, size_t l
                                   uint32_t n_words, bool *may)
 {
     *may = false;
-    CDZ_TRY(f->s->api->allowed(f->step, f->s->constraint, state, bits, n_words));
+    CDZ_TRY(f->api->allowed(f->step, f->at.constraint, state, bits, n_words));
     for (uint32_t w = 0; w < n_words && !*may; w++)
         for (uint64_t rest = bits[w]; rest && !*may; rest &= rest - 1) {
             const int32_t id = (int32_t)(64 * w) + __builtin_ctzll(rest);
-            *may = f->s->text->token_text(f->step, id).len > left;
+            *may = f->text->token_text(f->step, id).len > left;
         }
     return CDZ_OK;
 }
@@ -140,12 +113,12 @@ static cdz_status keep_sure(const forced_text *f, cdz_ids *ids)
     uint32_t *states = cdz_scratch(f->step, (ids->len + 1) * sizeof *states), n = 0;
     size_t *left = cdz_scratch(f->step, (ids->len + 1) * sizeof *left);
     if (!bits || !states || !left) return cdz_fail(f->step, CDZ_E_NOMEM, "no memory");
-    states[0] = f->state;
+    states[0] = f->at.state;
     left[0] = f->n - f->before;
     for (; n < ids->len; n++) {
-        const size_t len = f->s->text->token_text(f->step, ids->at[n]).len;
+        const size_t len = f->text->token_text(f->step, ids->at[n]).len;
         states[n + 1] = states[n];
-        CDZ_TRY(f->s->api->feed_token(f->step, f->s->constraint, ids->at[n], &states[n + 1]));
+        CDZ_TRY(f->api->feed_token(f->step, f->at.constraint, ids->at[n], &states[n + 1]));
         if (!states[n + 1] || len > left[n]) break;
         left[n + 1] = left[n] - len;
     }
@@ -162,20 +135,12 @@ static cdz_status keep_sure(const forced_text *f, cdz_ids *ids)
 
 static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
 {
-    forced_shared *s = step->shared;
-    forced_text f = {.step = step, .s = s};
+    forced_text f = {.step = step, .api = cdz_get_grammar(step), .text = cdz_get_tokenizer(step)};
     cdz_ids ids;
     (void)dec;
-    if (!s->constraint || draft->room == 0) return CDZ_OK;
-    CDZ_TRY(find_state(step, s, draft));
-    f.state = s->state;
-    if (!f.state) return CDZ_OK;
-    put_before(&f, draft->history);
-    const forced_params *p = step->params;
-    const size_t n =
-        s->api->forced(s->constraint, f.state, f.bytes + f.before, (size_t)p->most_bytes);
-    f.n += n;
-    if (!n) return CDZ_OK;
+    if (draft->room == 0 || !f.api || !f.text || !f.text->present(step)) return CDZ_OK;
+    CDZ_TRY(find_forced(&f, draft));
+    if (f.n == f.before) return CDZ_OK;
     CDZ_TRY(cut(&f, 0, f.before, &ids));
     if (ids.len == 0) CDZ_TRY(cut(&f, f.before, 0, &ids));
     CDZ_TRY(keep_sure(&f, &ids));
@@ -187,8 +152,7 @@ static const cdz_drafter forced = {
     .base = {CDZ_DRAFTER_BASE, .id = "forced", .version = "1.0.0",
              .summary = "Propose what a constraint leaves no choice about",
              CDZ_PARAMS(forced_params, params)},
-    .begin = begin,
+    .caps = CDZ_DRAWS_IN_TURN,
     .propose = propose,
-    .end = end,
 };
 CDZ_EXPORT_PLUGINS(&forced.base)

@@ -9,6 +9,7 @@
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/constrained.h"
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
@@ -344,6 +345,14 @@ static inline uint32_t cdz_call_phase(cdz_call *c, const cdz_phase_api *api, con
     const uint32_t phase = api->of(step, r);
     (void)cdz_call_leave(c, CDZ_OK);
     return phase;
+}
+
+static inline cdz_status cdz_call_constrained(cdz_call *c, const cdz_constrained_api *api,
+                                              const cdz_step *step, uint32_t r,
+                                              cdz_row_constraint *out)
+{
+    cdz_call_enter(c, step->plugin, "of", CDZ_THREAD_ENGINE);
+    return cdz_call_leave(c, api->of(step, r, out));
 }
 
 static inline cdz_status cdz_call_companion(cdz_call *c, const cdz_companion_api *api,

@@ -35,6 +35,8 @@ static cdz_status check_tables(const cdz_plugin_base *plugin, const cdz_offers *
         return lacks(plugin, CDZ_EXT_COMPANION, "describe", err);
     if (o->steer && !HAS(cdz_steer_api, o->steer, steer))
         return lacks(plugin, CDZ_EXT_STEER, "steer", err);
+    if (o->constrained && !HAS(cdz_constrained_api, o->constrained, of))
+        return lacks(plugin, CDZ_EXT_CONSTRAINED, "of", err);
     return CDZ_OK;
 }
 
@@ -52,6 +54,7 @@ cdz_status cdz_offers_ask(const cdz_plugin_base *plugin, cdz_offers *out, cdz_er
         out->phase = ask(&call, plugin, CDZ_EXT_PHASE);
         out->companion = ask(&call, plugin, CDZ_EXT_COMPANION);
         out->steer = ask(&call, plugin, CDZ_EXT_STEER);
+        out->constrained = ask(&call, plugin, CDZ_EXT_CONSTRAINED);
     }
     if (plugin->kind == CDZ_KIND_STRATEGY) out->kv = ask(&call, plugin, CDZ_EXT_KV);
     CDZ_TRY(cdz_call_judge(&call, CDZ_OK, NULL, err));

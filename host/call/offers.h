@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/constrained.h"
 #include "cadenza/ext/ended.h"
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/phase.h"
@@ -19,10 +20,11 @@ struct cdz_kv_api;
 /* NULL: not offered. */
 typedef struct cdz_offers {
     const cdz_state_api *state; /* of processors and criteria */
-    const cdz_form_api *form;   /* of processors, as the next three */
+    const cdz_form_api *form;   /* of processors, as the next four */
     const cdz_phase_api *phase;
     const cdz_companion_api *companion;
     const cdz_steer_api *steer;
+    const cdz_constrained_api *constrained;
     const cdz_ended_api *ended;  /* of processors, criteria and observers */
     const struct cdz_kv_api *kv; /* of strategies: ext/kv.h */
 } cdz_offers;

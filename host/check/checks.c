@@ -77,6 +77,8 @@ static const cdz_check_row rows[] = {
      cdz_check_history_sparse},
     {"form", "promise: apply does what the processor declares as its form", PROC, "pure",
      cdz_check_form},
+    {"constrained", "promise: apply leaves no token that the constraint it tells of does not allow",
+     PROC, "pure", cdz_check_constrained},
     {"needs-normalised", "promise: log-probabilities as input make a difference", PROC, "pure",
      cdz_check_needs_normalised},
     {"replay", "a real text, token by token, with the tokenizer of --model or the kit's", BOTH,

@@ -418,6 +418,54 @@ cdz_check_state cdz_check_form(cdz_child *c)
     return said ? CDZ_CHECK_OK : cdz_skip_check(c, "it says nothing of its form");
 }
 
+/* --- the constraint ----------------------------------------------------------------------------------------------------------- */
+
+/* Tokens that apply left are those that the constraint allows, or where a text may end its ends, which it does not list. */
+static cdz_check_state compare_allowed(cdz_child *c, const cdz_setup *setup, const sample *s,
+                                       const cdz_row_constraint *told)
+{
+    const uint32_t n = s->f->probe->info.n_vocab, n_words = (n + 63) / 64;
+    cdz_error err = {0};
+    uint64_t *bits = cdz_scratch_take(&s->f->probe->scratch, n_words * sizeof *bits);
+    if (!bits) return cdz_fail_check(c, "out of memory");
+    const bool may_end = cdz_constraint_accepts(told->constraint, told->state);
+    if (cdz_constraint_allowed(told->constraint, told->state, bits, n_words, &err) != CDZ_OK)
+        return cdz_fail_check(c, "with %s: %s", setup->text, err.text);
+    for (uint32_t v = 0; v < n && !may_end; v++)
+        if (s->after[v] > -INFINITY && !(bits[v / 64] >> (v % 64) & 1))
+            return cdz_fail_check(
+                c,
+                "with %s, row %u: it tells of a constraint that does not allow token "
+                "%u; apply left it %.9g",
+                setup->text, s->run, v, (double)s->after[v]);
+    cdz_scratch_reset(&s->f->probe->scratch);
+    return CDZ_CHECK_OK;
+}
+
+static cdz_check_state judge_constrained(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    bool *told_some = user;
+    cdz_row_constraint told;
+    const cdz_ids ids = {s->f->ids, s->f->len};
+    const cdz_status st = cdz_probe_constraint(s->f->probe, ids, s->f->row, s->f->state, &told);
+    if (st != CDZ_OK)
+        return cdz_fail_check(c, "with %s, row %u: of failed: %s", setup->text, s->run,
+                              s->f->probe->said.text);
+    if (!told.constraint || !told.state) return CDZ_CHECK_OK;
+    *told_some = true;
+    return compare_allowed(c, setup, s, &told);
+}
+
+cdz_check_state cdz_check_constrained(cdz_child *c)
+{
+    bool told_some = false;
+    cdz_offers offers;
+    (void)cdz_offers_ask(c->ref.base, &offers, NULL);
+    if (!offers.constrained) return cdz_skip_check(c, "it tells of no constraint");
+    CDZ_CHECK_TRY(with_all_samples(c, judge_constrained, &told_some));
+    return told_some ? CDZ_CHECK_OK : cdz_skip_check(c, "it told of no constraint");
+}
+
 /* --- ends of sequence ------------------------------------------------------------------------------------------------------------ */
 
 /* Whether it stops for that reason at any token of the vocabulary. */

@@ -276,6 +276,19 @@ bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out)
     return cdz_call_edits(&call, t->offers.form, &step, 0, out);
 }
 
+cdz_status cdz_probe_constraint(cdz_probe *t, cdz_ids ids, uint32_t row, void *state,
+                                cdz_row_constraint *out)
+{
+    cdz_call call = call_of(t);
+    cdz_step step = step_of(t);
+    step.n_rows = 1;
+    step.input_ids = processor_of(t)->caps & CDZ_NEEDS_IDS ? &ids : NULL;
+    step.row_index = &row;
+    step.row_state = processor_of(t)->state_size ? &state : NULL;
+    *out = (cdz_row_constraint){.size = sizeof *out};
+    return cdz_call_constrained(&call, t->offers.constrained, &step, 0, out);
+}
+
 uint32_t cdz_probe_state_size(const cdz_probe *t)
 {
     return is_processor(t) ? processor_of(t)->state_size : criterion_of(t)->state_size;

@@ -88,6 +88,9 @@ void cdz_probe_end(cdz_probe *t);
 
 /* What the processor says of its form for this request (ext/form.h); false: nothing. */
 bool cdz_probe_form(cdz_probe *t, cdz_form *out);
+/* What it tells of the row's constraint, of these ids and this state (cadenza/ext/constrained.h). Of plugins that offer it. */
+cdz_status cdz_probe_constraint(cdz_probe *t, cdz_ids ids, uint32_t row, void *state,
+                                cdz_row_constraint *out);
 /* Which scores of a row it may change, of the form that changes few, in scratch memory; false: any. */
 bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out);
 

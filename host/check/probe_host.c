@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/constrained.h"
 #include "cadenza/ext/inserted.h"
 #include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
@@ -21,6 +22,15 @@ static const float *companion_logits(const cdz_step *step, uint32_t r)
 
 static const cdz_companion_host companion_host = {.size = sizeof companion_host,
                                                   .logits = companion_logits};
+
+/* The kit's requests have no rows that others could ask about. */
+static cdz_status no_constraint(const cdz_step *step, uint32_t row, uint32_t n,
+                                cdz_row_constraint *out)
+{
+    (void)step, (void)row, (void)n;
+    *out = (cdz_row_constraint){.size = sizeof *out};
+    return CDZ_OK;
+}
 
 static const char *no_text(const cdz_step *step)
 {
@@ -68,12 +78,15 @@ static const void *extension(const char *id)
 {
     static const cdz_text_api text = {
         .size = sizeof text, .tail = row_tail, .since_prompt = row_text};
+    static const cdz_constrained_host constrained = {.size = sizeof constrained,
+                                                     .nth = no_constraint};
     static const cdz_inserted_api inserted = {.size = sizeof inserted, .uncounted = none_inserted};
     static const cdz_trace_api trace = {
         .size = sizeof trace, .request_id = no_text, .traceparent = no_text};
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_probe_tokenizer();
     if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_probe_grammar();
+    if (strcmp(id, CDZ_EXT_CONSTRAINED) == 0) return &constrained;
     if (strcmp(id, CDZ_EXT_INSERTED) == 0) return &inserted;
     if (strcmp(id, CDZ_EXT_TEXT) == 0) return &text;
     if (strcmp(id, CDZ_EXT_TRACE) == 0) return &trace;

@@ -375,6 +375,7 @@ TELLS(cdz_seq *, seq_of_row, (cdz_decoder * dec, uint32_t row), (dec, row))
 TELLS(cdz_ids, seq_ids, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
 TELLS(uint32_t, seq_length, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
 TELLS(bool, has_drafter, (const cdz_decoder *dec), (dec))
+TELLS(uint32_t, drafter_caps, (const cdz_decoder *dec), (dec))
 TELLS(double, deadline_s, (const cdz_decoder *dec), (dec))
 TELLS(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
 TELLS(uint32_t, n_values, (const cdz_decoder *dec, const char *model), (dec, model))
@@ -437,7 +438,7 @@ static void fill_table(void)
     PUT(has_drafter), PUT(deadline_s), PUT(vocab_size), PUT(facts), PUT(lens);
     PUT(seq_steer);
     PUT(embed);
-    PUT(seq_embeds);
+    PUT(seq_embeds), PUT(drafter_caps);
     PUT(n_values), PUT(seq_value);
     PUT(sleep), PUT(wait_fd), PUT(offload), PUT(call_tool), PUT(insert), PUT(commit), PUT(seq_score);
     PUT(seq_append_forward), PUT(rollouts);

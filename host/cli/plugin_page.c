@@ -2,6 +2,7 @@
 #include "cli/plugin_page.h"
 
 #include "cadenza/criterion.h"
+#include "cadenza/drafter.h"
 #include "cadenza/loader.h"
 #include "cadenza/press.h"
 #include "cadenza/processor.h"
@@ -37,6 +38,9 @@ static const cap_name strategy_caps[] = {
     {0, NULL},
 };
 
+static const cap_name drafter_caps[] = {
+    {CDZ_DRAWS_IN_TURN, "changes no draw: samples are those without drafts"}, {0, NULL}};
+
 static const cap_name loader_caps[] = {{CDZ_SANDBOXES, "sandboxes what it opens"}, {0, NULL}};
 
 static const cap_name scheduler_caps[] = {{CDZ_HAS_PRIORITIES, "goes by the priority of requests"},
@@ -51,6 +55,7 @@ static const cap_name *promises(const cdz_plugin_base *base, uint32_t *caps)
     case CDZ_KIND_PROCESSOR: *caps = ((const cdz_processor *)base)->caps; return processor_caps;
     case CDZ_KIND_CRITERION: *caps = ((const cdz_criterion *)base)->caps; return criterion_caps;
     case CDZ_KIND_STRATEGY: *caps = ((const cdz_strategy *)base)->caps; return strategy_caps;
+    case CDZ_KIND_DRAFTER: *caps = ((const cdz_drafter *)base)->caps; return drafter_caps;
     case CDZ_KIND_LOADER: *caps = ((const cdz_loader *)base)->caps; return loader_caps;
     case CDZ_KIND_SCHEDULER: *caps = ((const cdz_scheduler *)base)->caps; return scheduler_caps;
     case CDZ_KIND_PRESS: *caps = ((const cdz_press *)base)->caps; return press_caps;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/constrained.h"
 #include "cadenza/ext/draft/thread-check.h"
 #include "cadenza/ext/ended.h"
 #include "cadenza/ext/files.h"
@@ -16,6 +17,7 @@
 #include "cadenza/ext/observe.h"
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
+#include "cadenza/ext/steer.h"
 #include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
@@ -74,10 +76,10 @@ cdz_status cdz_fingerprint_check(const char *path, const cdz_entry *entry, cdz_e
 /* --- extensions ------------------------------------------------------------------------------------------- */
 
 static const char *const extensions[] = {
-    CDZ_EXT_COMPANION, CDZ_EXT_THREAD_CHECK, CDZ_EXT_ENDED,    CDZ_EXT_FILES,
-    CDZ_EXT_FORM,      CDZ_EXT_GRAMMAR,      CDZ_EXT_INSERTED, CDZ_EXT_KV,
-    CDZ_EXT_MASK,      CDZ_EXT_OBSERVE,      CDZ_EXT_PHASE,    CDZ_EXT_STATE,
-    CDZ_EXT_TEXT,      CDZ_EXT_TOKENIZER,    CDZ_EXT_TRACE,    CDZ_EXT_VEC};
+    CDZ_EXT_COMPANION, CDZ_EXT_CONSTRAINED, CDZ_EXT_THREAD_CHECK, CDZ_EXT_ENDED, CDZ_EXT_FILES,
+    CDZ_EXT_FORM,      CDZ_EXT_GRAMMAR,     CDZ_EXT_INSERTED,     CDZ_EXT_KV,    CDZ_EXT_MASK,
+    CDZ_EXT_OBSERVE,   CDZ_EXT_PHASE,       CDZ_EXT_STATE,        CDZ_EXT_STEER, CDZ_EXT_TEXT,
+    CDZ_EXT_TOKENIZER, CDZ_EXT_TRACE,       CDZ_EXT_VEC};
 enum { N_EXTENSIONS = sizeof extensions / sizeof extensions[0] };
 
 const char *cdz_abi_extension(uint32_t i)
@@ -87,7 +89,7 @@ const char *cdz_abi_extension(uint32_t i)
 
 static cdz_status refuse_need(const char *path, const char *id, cdz_error *err)
 {
-    char list[320];
+    char list[N_EXTENSIONS * 32];
     size_t n = 0;
     for (uint32_t i = 0; i < N_EXTENSIONS; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", extensions[i]);

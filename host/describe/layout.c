@@ -7,6 +7,7 @@
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/constrained.h"
 #include "cadenza/ext/constraint.h"
 #include "cadenza/ext/ended.h"
 #include "cadenza/ext/files.h"

@@ -432,7 +432,7 @@ void cdz_lua_add_request_methods(lua_State *L)
 void cdz_lua_push_ctx(lua_State *L)
 {
     enum { SHARED = sizeof request_methods / sizeof request_methods[0] - 1 };
-    luaL_Reg methods[SHARED + 5] = {{NULL, NULL}};
+    luaL_Reg methods[SHARED + 6] = {{NULL, NULL}};
     static const luaL_Reg meta[] = {{NULL, NULL}};
 
     memcpy(methods, request_methods, sizeof request_methods);
@@ -440,6 +440,7 @@ void cdz_lua_push_ctx(lua_State *L)
     methods[SHARED + 1] = (luaL_Reg){"companion_logits", cdz_lua_companion_logits};
     methods[SHARED + 2] = (luaL_Reg){"result", context_result};
     methods[SHARED + 3] = (luaL_Reg){"write", context_write};
+    methods[SHARED + 4] = (luaL_Reg){"constraint", cdz_lua_context_constraint};
     cdz_lua_define_type(L, CONTEXT, methods, meta, context_index);
     lua_newuserdatauv(L, 0, 0);
     luaL_setmetatable(L, CONTEXT);

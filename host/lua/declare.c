@@ -37,13 +37,15 @@ static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", C
 
 static const cap_name press_caps[] = {{"wraps", CDZ_PRESS_WRAPS}, {NULL, 0}};
 
+static const cap_name drafter_caps[] = {{"draws_in_turn", CDZ_DRAWS_IN_TURN}, {NULL, 0}};
+
 static const cap_name no_caps[] = {{NULL, 0}};
 
 static const char *const common_fields[] = {"id",     "version", "summary",
                                             "params", "create",  "needs_clock"};
 static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids", "state_version"};
-static const char *const own_fields[][4] = {
-    [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion", "steer"},
+static const char *const own_fields[][5] = {
+    [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion", "constraint", "steer"},
     [CDZ_KIND_CRITERION] = {"test", NULL},
     [CDZ_KIND_STRATEGY] = {"run", "generate", "drops"},
     [CDZ_KIND_DRAFTER] = {"propose", "judged"},
@@ -62,6 +64,7 @@ static const cap_name *caps_of(uint32_t kind)
     return kind == CDZ_KIND_PROCESSOR   ? processor_caps
            : kind == CDZ_KIND_CRITERION ? criterion_caps
            : kind == CDZ_KIND_STRATEGY  ? strategy_caps
+           : kind == CDZ_KIND_DRAFTER   ? drafter_caps
            : kind == CDZ_KIND_PRESS     ? press_caps
                                         : no_caps;
 }
@@ -274,6 +277,7 @@ static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t ca
         if (!def->has_idle) def->as.criterion.idle = NULL;
     } else if (kind == CDZ_KIND_DRAFTER) {
         def->as.drafter = cdz_lua_drafter;
+        def->as.drafter.caps = caps;
         if (!def->has_create) def->as.drafter.create = NULL;
         if (!def->has_judged) def->as.drafter.judged = NULL;
     } else if (kind == CDZ_KIND_OBSERVER) {
@@ -314,6 +318,7 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->has_steer = kind == CDZ_KIND_PROCESSOR && has_function(L, "steer");
     def->has_apply = kind != CDZ_KIND_PROCESSOR || has_function(L, "apply");
     def->has_companion = kind == CDZ_KIND_PROCESSOR && has_function(L, "companion");
+    def->has_constraint = kind == CDZ_KIND_PROCESSOR && has_function(L, "constraint");
     def->needs_clock = flag(L, "needs_clock", false);
     def->own_count = kind == CDZ_KIND_PRESS && flag(L, "own_count", false);
     def->drops = kind == CDZ_KIND_STRATEGY && flag(L, "drops", false);

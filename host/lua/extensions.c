@@ -2,7 +2,7 @@
  * `extension` is asked without a step. */
 #include "lua/script.h"
 
-enum { STATE = 1, COMPANION = 2, STEER = 4, PLAIN = 8, SETS = 16 };
+enum { STATE = 1, COMPANION = 2, STEER = 4, PLAIN = 8, CONSTRAINED = 16, SETS = 32 };
 
 static const void *among(unsigned set, const char *id)
 {
@@ -11,10 +11,14 @@ static const void *among(unsigned set, const char *id)
     if (!found && set & COMPANION) found = cdz_lua_companion_extension(id);
     if (!found && set & STEER) found = cdz_lua_steer_extension(id);
     if (!found && set & PLAIN) found = cdz_lua_plain_extension(id);
+    if (!found && set & CONSTRAINED) found = cdz_lua_constrained_extension(id);
     return found;
 }
 
-#define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define EACH(X)                                                                                    \
+    X(1)                                                                                           \
+    X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)  \
+        X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
 #define ASKED(set)                                                                                 \
     static const void *of_##set(const char *id)                                                    \
     {                                                                                              \
@@ -28,5 +32,6 @@ cdz_lua_extension_fn *cdz_lua_extension_of(const cdz_lua_def *def, bool state)
     static cdz_lua_extension_fn *const of[SETS] = {EACH(PLACE)};
     if (def->drops) return cdz_lua_drops_extension; /* of a strategy, which has no other */
     return of[(state ? STATE : 0) | (def->has_companion ? COMPANION : 0) |
-              (def->has_steer ? STEER : 0) | (def->has_apply ? 0 : PLAIN)];
+              (def->has_steer ? STEER : 0) | (def->has_apply ? 0 : PLAIN) |
+              (def->has_constraint ? CONSTRAINED : 0)];
 }

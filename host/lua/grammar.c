@@ -288,6 +288,22 @@ int cdz_lua_grammar(lua_State *L)
     return 1;
 }
 
+struct cdz_constraint *cdz_lua_constraint_at(lua_State *L, int index)
+{
+    const lua_grammar *g = luaL_testudata(L, index, CDZ_LUA_GRAMMAR);
+    return g ? g->constraint : NULL;
+}
+
+void cdz_lua_push_constraint(lua_State *L, struct cdz_constraint *constraint)
+{
+    lua_grammar *g = lua_newuserdatauv(L, sizeof *g, 1);
+    *g = (lua_grammar){0};
+    luaL_setmetatable(L, CDZ_LUA_GRAMMAR);
+    g->api = cdz_get_grammar(cdz_lua_of(L)->step);
+    cdz_constraint_hold(constraint);
+    g->constraint = constraint;
+}
+
 void cdz_lua_open_grammar(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"viable", grammar_viable},

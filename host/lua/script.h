@@ -34,7 +34,7 @@ typedef struct cdz_lua_def {
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
     bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish,
-        has_companion, has_steer, needs_clock;
+        has_companion, has_constraint, has_steer, needs_clock;
     bool own_count; /* a press that says how many stay */
     bool drops;     /* a strategy that keeps its caches small */
     bool has_apply; /* or what it does to scores is nothing; of other kinds true */
@@ -130,6 +130,7 @@ void cdz_lua_write_state(lua_State *L, cdz_buf *out);
 void cdz_lua_read_state(lua_State *L, const cdz_buf *from);
 /* What a descriptor offers with `companion`, with `steer`, and without `apply`. */
 const void *cdz_lua_companion_extension(const char *id);
+const void *cdz_lua_constrained_extension(const char *id);
 const void *cdz_lua_steer_extension(const char *id);
 const void *cdz_lua_plain_extension(const char *id);
 const void *cdz_lua_drops_extension(const char *id); /* verbs_cache.c: with `drops` */
@@ -138,6 +139,7 @@ cdz_status cdz_lua_leave_scores(const cdz_step *step, cdz_scores *scores);
 typedef const void *cdz_lua_extension_fn(const char *id);
 cdz_lua_extension_fn *cdz_lua_extension_of(const cdz_lua_def *def, bool state);
 int cdz_lua_companion_logits(lua_State *L); /* the method of ctx */
+int cdz_lua_context_constraint(lua_State *L);
 /* Shared by processors and criteria. */
 cdz_status cdz_lua_begin(const cdz_step *step, void **shared);
 cdz_status cdz_lua_create(const cdz_step *step);

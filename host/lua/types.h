@@ -106,6 +106,10 @@ void cdz_lua_open_vec(lua_State *L);
 void cdz_lua_open_batch(lua_State *L);
 void cdz_lua_open_bitset(lua_State *L);
 void cdz_lua_open_grammar(lua_State *L);
+/* That of the grammar at index; NULL: it is none, or has not been asked in a request. */
+struct cdz_constraint *cdz_lua_constraint_at(lua_State *L, int index);
+/* A grammar over one that a request has, which is held. */
+void cdz_lua_push_constraint(lua_State *L, struct cdz_constraint *constraint);
 int cdz_lua_grammar(lua_State *L); /* cadenza.grammar */
 void cdz_lua_open_rng(lua_State *L);
 void cdz_lua_open_expr(lua_State *L);

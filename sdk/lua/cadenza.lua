@@ -73,6 +73,7 @@
 ---@field steer (fun(p: table, row: integer, ctx: cadenza.Context, model: cadenza.SteeredModel): cadenza.Edit[]?)? edits of the row's hidden states, before its first pass
 ---@field batched boolean? one call for all rows
 ---@field companion (fun(p: table, row: integer, ctx: cadenza.Context): cadenza.Companion?)? the model runs on this sequence beside the row
+---@field constraint (fun(p: table, ids: cadenza.Ids, ctx: cadenza.Context): cadenza.Grammar?, integer?)? which constraint it keeps the row in, and the row's state in it (0: over): for drafters, which ask ctx:constraint()
 ---@field elementwise boolean? an element's result depends on that element alone
 ---@field keeps_argmax boolean? never changes which token is best
 ---@field keeps_top boolean? masks everything but a top segment
@@ -102,6 +103,7 @@
 ---@field create fun(p: table)? refuses parameters by error()
 ---@field begin fun(ctx: cadenza.Context): table?
 ---@field propose fun(p: table, ids: cadenza.Ids, room: integer, ctx: cadenza.Context): integer[]? at most `room` tokens are used
+---@field draws_in_turn boolean? a strategy that draws does so for one proposed token after the other, none behind the first that is wrong: sampled tokens are those of sampling without drafts
 ---@field judged fun(p: table, n_proposed: integer, n_accepted: integer, ctx: cadenza.Context)?
 
 ---Watches a request and changes nothing. Its variables live as long as the request. An error here is a warning in the log.
@@ -677,6 +679,10 @@ function Context:write(line) end
 ---@param row? integer of a batch, from 1
 ---@return cadenza.Vec?
 function Context:companion_logits(row) end
+---In propose and judged of a drafter: the nth constraint that the row keeps to now, and its state in it (0: its text is over); nil where there are fewer.
+---@param n? integer from 1
+---@return cadenza.Grammar?, integer?
+function Context:constraint(n) end
 ---A line for the host's log; print does the same.
 ---@param ... any
 function Context:log(...) end

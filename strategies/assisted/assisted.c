@@ -4,7 +4,7 @@
  *
  * `trunk` is the model's own sequence: between rounds it holds what the row holds, and its cache all but the last token.
  * A round puts the proposals behind it, scores c + 1 positions, and cuts it back to what was right. */
-#include <cadenza/strategy.h>
+#include <cadenza/drafter.h>
 #include <string.h>
 
 typedef struct loop {
@@ -12,6 +12,7 @@ typedef struct loop {
     const cdz_step *step;
     cdz_seq *trunk;
     bool samples, keeps_logits, quirks;
+    bool in_turn; /* CDZ_DRAWS_IN_TURN */
     cdz_scores logits,
         probs;          /* copies of the round's rows: before the processors; as probabilities */
     uint32_t room;      /* rows that those have */
@@ -112,6 +113,20 @@ static cdz_status end_with_nothing(loop *l)
     return cdz_finish(l->dec, 0, CDZ_STOP_EOS, NULL);
 }
 
+/* Draws for the positions, as the request would without a draft where they are drawn for in turn. */
+static cdz_status draw(loop *l, const cdz_draft *draft, cdz_scores *probs)
+{
+    const uint32_t c = draft->tokens.len;
+    if (!l->in_turn) return cdz_multinomial(l->dec, probs, l->tokens);
+    for (uint32_t i = 0; i <= c; i++) {
+        cdz_scores one = first_rows(*probs, 1);
+        one.data = cdz_row(probs, i);
+        CDZ_TRY(cdz_multinomial(l->dec, &one, &l->tokens[i]));
+        if (i < c && l->tokens[i] != draft->tokens.at[i]) break;
+    }
+    return CDZ_OK;
+}
+
 /* Choose at every position on its own; proposals are right as long as they are what was chosen. */
 static cdz_status choose(loop *l, const cdz_draft *draft, const cdz_scores *scores, bool ends,
                          uint32_t *accepted, uint32_t *n_tokens)
@@ -122,7 +137,7 @@ static cdz_status choose(loop *l, const cdz_draft *draft, const cdz_scores *scor
         cdz_scores probs = first_rows(l->probs, c + 1);
         copy_rows(&probs, scores);
         CDZ_TRY(cdz_softmax(l->dec, &probs));
-        CDZ_TRY(cdz_multinomial(l->dec, &probs, l->tokens));
+        CDZ_TRY(draw(l, draft, &probs));
     } else {
         CDZ_TRY(cdz_argmax_rows(l->dec, scores, l->tokens));
     }
@@ -231,6 +246,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
         return cdz_fail(step, CDZ_E_USAGE,
                         "there is nothing to draft with: give a draft model (--assistant FOLDER), "
                         "set prompt_lookup_num_tokens or assistant_early_exit, or name a drafter");
+    l.in_turn = (cdz_drafter_caps(dec) & CDZ_DRAWS_IN_TURN) != 0;
     CDZ_TRY(plant(&l));
     while (!cdz_done(dec)) CDZ_TRY(run_round(&l));
     const uint64_t shape[] = {l.n_rounds, 2};

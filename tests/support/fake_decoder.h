@@ -482,6 +482,12 @@ static cdz_status fd_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t 
     return CDZ_OK;
 }
 
+static uint32_t fd_drafter_caps(const cdz_decoder *dec)
+{
+    (void)dec;
+    return 0;
+}
+
 static bool fd_has_drafter(const cdz_decoder *dec)
 {
     (void)dec;
@@ -798,6 +804,7 @@ static const cdz_decoder_api fake_decoder_api = {
     .seq_embeds = fd_seq_embeds,
     .n_values = fd_n_values,
     .seq_value = fd_seq_value,
+    .drafter_caps = fd_drafter_caps,
     .sleep = fd_sleep,
     .call_tool = fd_call_tool,
     .insert = fd_insert,

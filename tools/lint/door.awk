@@ -4,7 +4,7 @@
 # -v list=1 it prints the names. Tried by tests/tools/door/run.sh.
 BEGIN {
     n = split("cdz_processor cdz_criterion cdz_strategy cdz_drafter cdz_observer cdz_loader cdz_scheduler cdz_form_api cdz_phase_api " \
-              "cdz_state_api cdz_companion_api cdz_steer_api", structs, " ")
+              "cdz_state_api cdz_companion_api cdz_steer_api cdz_constrained_api", structs, " ")
     for (i = 1; i <= n; i++) plugin_side[structs[i]] = 1
 }
 
@@ -21,7 +21,7 @@ function look() {
         offend("a plugin is called outside of host/call/")
     if (statement ~ "(->|\\.)extension\\(" && statement !~ "host->extension\\(")
         offend("a plugin is asked for an extension outside of host/call/")
-    if (statement ~ /cdz_get_(form|phase|state|companion|steer)_api[ ]*\(/)
+    if (statement ~ /cdz_get_(form|phase|state|companion|steer|constrained)_api[ ]*\(/)
         offend("a plugin is asked for an extension outside of host/call/")
     if (statement ~ /\(\*[^()]*\)\( ?(cdz_decoder \*[a-z]*, ?)?const cdz_step \*/ ||
         statement ~ /cdz_(create|idle|begin|accept|end)_fn/)

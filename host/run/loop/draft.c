@@ -20,6 +20,7 @@ static cdz_scope scope_of(cdz_loop *loop, cdz_error *said, bool may_alloc)
     cdz_drafting *d = &loop->drafting;
     *said = (cdz_error){.code = CDZ_OK};
     return (cdz_scope){.rows = &loop->rows,
+                       .present = &loop->set,
                        .plugin = d->stage.plugin,
                        .scratch = &d->scratch,
                        .error = said,
@@ -87,6 +88,12 @@ void cdz_drafter_close(cdz_loop *loop)
 bool cdz_verb_has_drafter(const cdz_decoder *dec)
 {
     return cdz_loop_of(dec)->drafting.stage.plugin != NULL;
+}
+
+uint32_t cdz_verb_drafter_caps(const cdz_decoder *dec)
+{
+    const cdz_loop *loop = cdz_loop_of(dec);
+    return loop->drafting.stage.plugin ? drafter_of(loop)->caps : 0;
 }
 
 static cdz_status check_row(cdz_loop *loop, const char *verb, uint32_t r)

@@ -92,6 +92,7 @@ const cdz_decoder_api cdz_loop_api = {
     .seq_embeds = cdz_verb_seq_embeds,
     .n_values = cdz_verb_n_values,
     .seq_value = cdz_verb_seq_value,
+    .drafter_caps = cdz_verb_drafter_caps,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -519,6 +520,7 @@ static cdz_status run_strategy(cdz_loop *loop)
     const cdz_strategy *strategy = (const void *)loop->strategy.plugin.base;
     cdz_error said = {.code = CDZ_OK};
     cdz_scope scope = {.rows = &loop->rows,
+                       .present = &loop->set,
                        .plugin = &strategy->base,
                        .scratch = &loop->strategy_scratch,
                        .error = &said,

@@ -74,6 +74,7 @@ cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude
                                     const char *const *append, uint32_t n_append, uint32_t *out);
 /* draft.c */
 bool cdz_verb_has_drafter(const cdz_decoder *dec);
+uint32_t cdz_verb_drafter_caps(const cdz_decoder *dec);
 cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t row, cdz_draft *out);
 cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t row, uint32_t n_accepted);
 /* hidden.c */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/constrained.h"
 #include "cadenza/ext/grammar.h"
 #include "cadenza/ext/inserted.h"
 #include "cadenza/ext/text.h"
@@ -30,6 +31,7 @@ const void *cdz_stage_extension(const char *id)
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_stages_tokenizer();
     if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_stages_grammar();
+    if (strcmp(id, CDZ_EXT_CONSTRAINED) == 0) return cdz_stages_constrained();
     if (strcmp(id, CDZ_EXT_INSERTED) == 0) return cdz_stages_inserted();
     if (strcmp(id, CDZ_EXT_TEXT) == 0) return cdz_stages_text();
     if (strcmp(id, CDZ_EXT_TRACE) == 0) return cdz_stages_trace();

@@ -59,12 +59,23 @@ cdz_status cdz_phases_look(const cdz_stageset *set, cdz_rows *rows, const cdz_vi
     return CDZ_OK;
 }
 
-cdz_status cdz_phases_of_newest(const cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uint32_t row,
-                                unsigned char *state, uint32_t *bit)
+static cdz_status ask_one(const cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uint32_t row,
+                          unsigned char *state, uint32_t *bit)
 {
-    const cdz_ids before = {ids.at, ids.len - 1};
     if (!set->teller) return CDZ_OK;
     cdz_scope scope = scope_of(set, rows);
     cdz_step step = cdz_step_for(&scope, set->teller->instance, set->teller->shared);
-    return ask(set, rows, &before, &row, state, &step, bit);
+    return ask(set, rows, &ids, &row, state, &step, bit);
+}
+
+cdz_status cdz_phases_of_newest(const cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uint32_t row,
+                                unsigned char *state, uint32_t *bit)
+{
+    return ask_one(set, rows, (cdz_ids){ids.at, ids.len - 1}, row, state, bit);
+}
+
+cdz_status cdz_phases_of_row(const cdz_stageset *set, cdz_rows *rows, uint32_t row, uint32_t *bit)
+{
+    unsigned char *const state = set->states ? set->states[row].state : NULL;
+    return ask_one(set, rows, cdz_row_ids(&rows->at[row]), row, state, bit);
 }

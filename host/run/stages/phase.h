@@ -16,6 +16,9 @@ cdz_status cdz_phases_look(const cdz_stageset *set, cdz_rows *rows, const cdz_vi
 cdz_status cdz_phases_of_newest(const cdz_stageset *set, cdz_rows *rows, cdz_ids ids, uint32_t row,
                                 unsigned char *state, uint32_t *bit);
 
+/* The bit of the phase that a request row's next token is of. [engine] */
+cdz_status cdz_phases_of_row(const cdz_stageset *set, cdz_rows *rows, uint32_t row, uint32_t *bit);
+
 /* The bit of view row i, as last looked at. [row] */
 static inline uint32_t cdz_phase_bit(const cdz_stageset *set, const cdz_rows *rows, uint32_t i)
 {

@@ -80,6 +80,8 @@ typedef struct cdz_scope {
     const cdz_caller *caller; /* first: where the host's functions find it; cdz_step_for sets it */
     cdz_rows *rows;
     const cdz_stageset *set; /* NULL: not a stage's call */
+    /* Of calls that the rows' states stand still for: the set that the loop has now; else NULL. */
+    cdz_stageset *const *present;
     const cdz_plugin_base *plugin;
     const cdz_instance *instance; /* of that plugin; cdz_step_for sets it */
     cdz_scratch_mem *scratch;
@@ -154,5 +156,6 @@ const void *cdz_stages_inserted(void);           /* inserted_ext.c */
 const void *cdz_stages_text(void);               /* text_ext.c */
 const void *cdz_stages_trace(void);              /* trace_ext.c */
 const void *cdz_stages_grammar(void);            /* grammar_ext.c */
+const void *cdz_stages_constrained(void);        /* constrained_ext.c */
 
 #endif

@@ -19,9 +19,16 @@
 
 #include "strategy.h"
 
+typedef enum cdz_drafter_cap {
+    /* Its tokens are not drawn. A strategy that draws does so for one of them after the other, and for none behind the first that
+     * is wrong: a draft then changes no draw of the request's stream, and sampled tokens are those of sampling without drafts. Without
+     * it all positions of a draft are drawn for, as the reference does. */
+    CDZ_DRAWS_IN_TURN = 1u << 0,
+} cdz_drafter_cap;
+
 typedef struct cdz_drafter {
     cdz_plugin_base base;
-    uint32_t caps; /* none yet: 0 */
+    uint32_t caps; /* cdz_drafter_cap */
 
     cdz_status (*create)(const cdz_step *step); /* [load] Optional, as in processor.h */
     /* Optional. *shared: request-lifetime data from cdz_alloc, later step->shared. */

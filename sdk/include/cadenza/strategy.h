@@ -345,6 +345,10 @@ typedef struct cdz_decoder_api {
      * keeps nothing of this pass. */
     cdz_status (*seq_value)(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values,
                             float *out);
+
+    /* -- drafts again -------------------------------------------------------------------------------------------------- */
+    /* cdz_drafter_cap of the pipeline's drafter; 0 where there is none. */
+    uint32_t (*drafter_caps)(const cdz_decoder *dec);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -523,6 +527,7 @@ CDZ_VERB_(uint32_t, n_values, (const cdz_decoder *dec, const char *model), (dec,
 CDZ_VERB_(cdz_status, seq_value,
           (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out),
           (dec, seqs, n, n_values, out))
+CDZ_VERB_(uint32_t, drafter_caps, (const cdz_decoder *dec), (dec))
 #undef CDZ_VERB_
 
 /* Appends n positions that are read as these vectors, to a sequence that is no row (a row: insert, then seq_embeds). Their id,

@@ -2,6 +2,7 @@
  * find it.
  *
  * Sound, it makes the newest token less likely, the more so the longer the row has grown. */
+#include <cadenza/ext/constrained.h>
 #include <cadenza/ext/draft/thread-check.h>
 #include <cadenza/ext/form.h>
 #include <cadenza/ext/state.h>
@@ -52,6 +53,8 @@ enum {
     LIES_ROWWISE,
     LIES_NORMALISED,
     LIES_FORM,
+    LIES_CONSTRAINED,
+    CONSTRAINS,   /* sound: it tells of what it keeps */
     LIES_NO_IDS,  /* does not declare CDZ_NEEDS_IDS, and reads them once its state is not zero */
     SECOND_TOKEN, /* the first real token that is no letter */
     FAILS_LATE,
@@ -87,6 +90,7 @@ typedef struct state {
 typedef struct request {
     uint32_t count, longest;
     void *heap;
+    cdz_constraint *no_q; /* of those that constrain; else NULL */
 } request;
 
 static uint32_t global;
@@ -130,12 +134,17 @@ static cdz_status begin(const cdz_step *step, void **shared)
     q->heap = malloc(1000);
     on_this_thread = 1;
     *shared = q;
+    if (BUG == LIES_CONSTRAINED || BUG == CONSTRAINS) {
+        const cdz_string text = {"[^q]*q", 6};
+        return cdz_get_grammar(step)->compile(step, CDZ_GRAMMAR_REGEX, &text, 1, &q->no_q);
+    }
     return CDZ_OK;
 }
 
 static void end(const cdz_step *step)
 {
     request *q = step->shared;
+    if (q->no_q) cdz_get_grammar(step)->release(q->no_q);
     if (BUG == LEAKS_WHEN_LONG && q->count > 50) return;
     free(q->heap);
 }
@@ -247,6 +256,19 @@ static void harm(const cdz_step *step, cdz_scores *x, uint32_t r, const state *s
         row[0] = 1;
 }
 
+/* Masks what the constraint does not allow, and tells of it. */
+static void constrain(const cdz_step *step, float *row, uint32_t n, const state *s)
+{
+    const request *q = step->shared;
+    const cdz_grammar_api *api = cdz_get_grammar(step);
+    const uint32_t n_words = (n + 63) / 64;
+    uint64_t *bits = cdz_scratch(step, n_words * sizeof *bits);
+    if (!bits || (BUG == LIES_CONSTRAINED && s->count >= 100)) return;
+    (void)api->allowed(step, q->no_q, api->start(q->no_q), bits, n_words);
+    for (uint32_t v = 0; v < n; v++)
+        if (!(bits[v / 64] >> (v % 64) & 1)) row[v] = -INFINITY;
+}
+
 /* Those that are something else than the sound one from the start. */
 static bool other_form(const cdz_step *step, cdz_scores *x, uint32_t r, const state *s)
 {
@@ -270,6 +292,8 @@ static bool other_form(const cdz_step *step, cdz_scores *x, uint32_t r, const st
     case LIES_FORM:
         for (uint32_t v = 0; v < n; v++) row[v] /= s->count >= 100 ? 2.5f : 2.0f;
         return true;
+    case LIES_CONSTRAINED:
+    case CONSTRAINS: constrain(step, row, n, s); return true;
     default: return false;
     }
 }
@@ -331,8 +355,20 @@ static bool describe(const cdz_step *step, cdz_form *out)
     return true;
 }
 
+static cdz_status tell(const cdz_step *step, uint32_t r, cdz_row_constraint *out)
+{
+    request *q = step->shared;
+    (void)r;
+    out->constraint = q->no_q;
+    out->state = cdz_get_grammar(step)->start(q->no_q);
+    return CDZ_OK;
+}
+
 static const void *extension(const char *id)
 {
+    static const cdz_constrained_api constrained = {.size = sizeof constrained, .of = tell};
+    if ((BUG == LIES_CONSTRAINED || BUG == CONSTRAINS) && strcmp(id, CDZ_EXT_CONSTRAINED) == 0)
+        return &constrained;
     static const cdz_state_api states = {
         .size = sizeof states, .clone = clone_state, .free = free_state};
     static const cdz_form_api form = {.size = sizeof form, .describe = describe};
@@ -351,6 +387,7 @@ static const void *extension(const char *id)
      ONLY(LIES_SAMPLING, CDZ_ROWWISE | CDZ_SAMPLING_ONLY) |                                        \
      ONLY(WARPS, CDZ_ROWWISE | CDZ_SAMPLING_ONLY) |                                                \
      ONLY(LIES_NORMALISED, CDZ_ROWWISE | CDZ_NEEDS_NORMALISED) | ONLY(LIES_FORM, CDZ_ROWWISE) |    \
+     ONLY(LIES_CONSTRAINED, CDZ_ROWWISE) | ONLY(CONSTRAINS, CDZ_ROWWISE) |                         \
      ONLY(NAN_SPREADS_LATE, CDZ_NEEDS_IDS | CDZ_ROWWISE) | ONLY(LIES_NO_IDS, CDZ_ROWWISE))
 #define SOUND_CAPS (CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_ELEMENTWISE | CDZ_HISTORY_SPARSE)
 

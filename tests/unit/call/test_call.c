@@ -226,6 +226,12 @@ static cdz_status f_steer(const cdz_step *step, const cdz_steered *row, const cd
     return behave(step);
 }
 
+static cdz_status f_of_constraint(const cdz_step *step, uint32_t r, cdz_row_constraint *out)
+{
+    (void)r, (void)out;
+    return behave(step);
+}
+
 static const cdz_form_api form = {
     .size = sizeof form, .describe = f_describe_form, .edits = f_edits};
 static const cdz_phase_api phase = {.size = sizeof phase, .of = f_of};
@@ -234,6 +240,7 @@ static const cdz_state_api state = {
 static const cdz_companion_api companion = {.size = sizeof companion,
                                             .describe = f_describe_companion};
 static const cdz_steer_api steer = {.size = sizeof steer, .steer = f_steer};
+static const cdz_constrained_api constrained = {.size = sizeof constrained, .of = f_of_constraint};
 
 static cdz_status f_needs(const cdz_step *step, cdz_press_needs *out)
 {
@@ -269,6 +276,7 @@ static const void *f_extension(const char *id)
     if (strcmp(id, CDZ_EXT_PHASE) == 0) return &phase;
     if (strcmp(id, CDZ_EXT_STATE) == 0) return &state;
     if (strcmp(id, CDZ_EXT_STEER) == 0) return &steer;
+    if (strcmp(id, CDZ_EXT_CONSTRAINED) == 0) return &constrained;
     return strcmp(id, CDZ_EXT_COMPANION) == 0 ? &companion : NULL;
 }
 
@@ -402,6 +410,8 @@ static const cdz_press press = {
 
 #define STEER(X)                                                                                   \
     X(processor, steer, CAN_FAIL, ENGINE, cdz_call_steer(c, &steer, step, NULL, NULL, NULL))
+#define CONSTRAINED(X)                                                                             \
+    X(processor, of, CAN_FAIL, ENGINE, cdz_call_constrained(c, &constrained, step, 0, NULL))
 
 /* `after`: bytes of a struct behind its functions. */
 #define ONE(...) +1
@@ -423,6 +433,7 @@ WHOLE(cdz_phase_api, of, PHASE, 0);
 WHOLE(cdz_state_api, clone, STATE, 0);
 WHOLE(cdz_companion_api, describe, COMPANION, 0);
 WHOLE(cdz_steer_api, steer, STEER, 0);
+WHOLE(cdz_constrained_api, of, CONSTRAINED, 0);
 
 typedef enum kind_of_call { CAN_FAIL, CANNOT, NO_STEP } kind_of_call;
 typedef struct row {
@@ -450,6 +461,7 @@ typedef struct row {
 #define MAKE_S(...) MAKE(state, __VA_ARGS__)
 #define MAKE_C(...) MAKE(companion, __VA_ARGS__)
 #define MAKE_T(...) MAKE(steer, __VA_ARGS__)
+#define MAKE_D(...) MAKE(constrained, __VA_ARGS__)
 #define ROW_K(...)  ROW(kind, __VA_ARGS__)
 #define ROW_P(...)  ROW(plugin, __VA_ARGS__)
 #define ROW_F(...)  ROW(form, __VA_ARGS__)
@@ -457,6 +469,7 @@ typedef struct row {
 #define ROW_S(...)  ROW(state, __VA_ARGS__)
 #define ROW_C(...)  ROW(companion, __VA_ARGS__)
 #define ROW_T(...)  ROW(steer, __VA_ARGS__)
+#define ROW_D(...)  ROW(constrained, __VA_ARGS__)
 
 PROCESSOR(MAKE_K)
 CRITERION(MAKE_K)
@@ -472,11 +485,12 @@ PHASE(MAKE_H)
 STATE(MAKE_S)
 COMPANION(MAKE_C)
 STEER(MAKE_T)
+CONSTRAINED(MAKE_D)
 
 static const row rows[] = {PROCESSOR(ROW_K) CRITERION(ROW_K) STRATEGY(ROW_K) DRAFTER(ROW_K)
                                OBSERVER(ROW_K) LOADER(ROW_K) SCHEDULER(ROW_K) PRESS(ROW_K)
                                    PLUGIN(ROW_P) FORM(ROW_F) PHASE(ROW_H) STATE(ROW_S)
-                                       COMPANION(ROW_C) STEER(ROW_T)};
+                                       COMPANION(ROW_C) STEER(ROW_T) CONSTRAINED(ROW_D)};
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* --- one call ------------------------------------------------------------------------------------------------------------ */
@@ -705,6 +719,7 @@ static void test_offers(void **unused)
     assert_ptr_equal(offers.state, &state);
     assert_ptr_equal(offers.companion, &companion);
     assert_ptr_equal(offers.steer, &steer);
+    assert_ptr_equal(offers.constrained, &constrained);
     assert_int_equal(cdz_offers_ask(&criterion.base, &offers, &err), CDZ_OK);
     assert_null(offers.state);
 #if CDZ_SEES_FLOAT_MODE
@@ -734,6 +749,7 @@ static void test_offers_that_lack_a_function(void **unused)
     static const cdz_phase_api no_of = {.size = sizeof no_of};
     static const cdz_companion_api no_describe = {.size = sizeof no_describe};
     static const cdz_steer_api no_steer = {.size = sizeof no_steer};
+    static const cdz_constrained_api tells_nothing = {.size = sizeof tells_nothing};
     static const struct {
         const char *id;
         const void *table;
@@ -747,6 +763,7 @@ static void test_offers_that_lack_a_function(void **unused)
         {CDZ_EXT_PHASE, &phase, NULL},
         {CDZ_EXT_COMPANION, &no_describe, "describe"},
         {CDZ_EXT_STEER, &no_steer, "steer"},
+        {CDZ_EXT_CONSTRAINED, &tells_nothing, "of"},
     };
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -64,6 +64,8 @@ static const mutant mutants[] = {
     {"processor", "LIES_ROWWISE", "batch", "against the row alone", 0},
     {"processor", "LIES_NORMALISED", "needs-normalised", "for nothing", 0},
     {"processor", "LIES_FORM", "form", "after 100 accepted tokens", 0},
+    {"processor", "LIES_CONSTRAINED", "constrained", "does not allow token", 0},
+    {"processor", "CONSTRAINS", NULL, NULL, 0},
     {"processor", "LIES_NO_IDS", "runs", "NULL pointer", 0},
     {"processor", "SECOND_TOKEN", "runs", "NULL pointer", 0},
     {"processor", "FAILS_LATE", "runs", "in the middle of a request", 0},

@@ -114,9 +114,9 @@ static const struct {
     {"other_param_flags", "parameter strength: it has a flag that is unknown"},
     {"other_extension",
      "needs the extension 'cadenza.sky/1', which this host (ABI 1.0) lacks; it "
-     "has cadenza.companion/1, cadenza.draft.thread-check/1, cadenza.ended/1, cadenza.files/1, cadenza.form/1, cadenza.grammar/1, cadenza.inserted/1, cadenza.kv/1, cadenza.mask/1, "
-     "cadenza.observe/1, "
-     "cadenza.phase/1, cadenza.state/1, cadenza.text/1, cadenza.tokenizer/1, cadenza.trace/1, cadenza.vec/1"},
+     "has cadenza.companion/1, cadenza.constrained/1, cadenza.draft.thread-check/1, cadenza.ended/1, cadenza.files/1, cadenza.form/1, "
+     "cadenza.grammar/1, cadenza.inserted/1, cadenza.kv/1, cadenza.mask/1, cadenza.observe/1, cadenza.phase/1, cadenza.state/1, "
+     "cadenza.steer/1, cadenza.text/1, cadenza.tokenizer/1, cadenza.trace/1, cadenza.vec/1"},
     {"reserved_field", "a reserved field of its entry is not 0"},
     {"other_size", "its entry has 24 bytes, this host expects"},
     {"other_fingerprint", "built where cdz_step has"},
@@ -640,7 +640,9 @@ static const struct {
     {"other ABI", GOOD_INI "abi = 2.0\n", CDZ_E_PLUGIN,
      "plugin.ini: built for ABI 2.0, this host speaks 1.0; rebuild it with this SDK"},
     {"odd ABI", GOOD_INI "abi = new\n", CDZ_E_INPUT, "abi = new: expected one as 1.0"},
-    {"extensions that are there", GOOD_INI "needs = logits.write cadenza.vec/1\n", CDZ_OK, NULL},
+    {"extensions that are there",
+     GOOD_INI "needs = logits.write cadenza.vec/1 cadenza.steer/1 cadenza.constrained/1\n", CDZ_OK,
+     NULL},
     {"an extension that is not", GOOD_INI "needs = cadenza.vec/1, cadenza.vec/2\n", CDZ_E_PLUGIN,
      "plugin.ini: needs the extension 'cadenza.vec/2', which this host (ABI 1.0) lacks"},
     {"other id than the code",

@@ -1,5 +1,5 @@
 /* ext/constraint.h - the generation parameters that say what an answer may be, for plugins that follow them: the processor
- * `grammar`, which masks by them, and the drafter `forced`, which proposes by them, are written on this header.
+ * `grammar`, which masks by them, is written on this header. Which constraint a row keeps to just now: constrained.h.
  *
  *     typedef struct {
  *         cdz_constraint_params asked; // first, so that the rows below fit
