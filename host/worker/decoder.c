@@ -80,7 +80,6 @@ REFUSE(head, cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
 REFUSE(stop_test, cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
        cdz_stop *stops)
 NOTHING(bool, has_drafter, (false), const cdz_decoder *dec)
-NOTHING(uint32_t, drafter_caps, (0), const cdz_decoder *dec)
 REFUSE(propose, cdz_decoder *dec, uint32_t row, cdz_draft *out)
 REFUSE(judged, cdz_decoder *dec, uint32_t row, uint32_t n_accepted)
 REFUSE(finish, cdz_decoder *dec, uint32_t row, cdz_stop_reason reason, const char *text)
@@ -271,7 +270,6 @@ static const cdz_decoder_api api = {
     .seq_embeds = no_seq_embeds,
     .n_values = no_n_values,
     .seq_value = no_seq_value,
-    .drafter_caps = no_drafter_caps,
 };
 
 cdz_worker_decoder cdz_worker_decoder_for(cdz_worker *w, const cdz_step *step)
