@@ -17,7 +17,7 @@ static cdz_status ask(const cdz_stageset *set, cdz_rows *rows, const cdz_stage *
                        .scratch = &rows->workers[0].scratch,
                        .error = &rows->workers[0].error,
                        .stage = stage};
-    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     step.n_rows = 1;
     step.input_ids = stage->caps & CDZ_NEEDS_IDS ? &ids : NULL;
     step.row_index = &row;
