@@ -290,7 +290,7 @@ const char *cdz_convert_arch_difference(const cdz_arch *a, const cdz_arch *b)
         a->n_kv_heads != b->n_kv_heads || a->head_dim != b->head_dim || a->context != b->context)
         return "sizes";
     if (a->norm != b->norm || !near(a->norm_eps, b->norm_eps) || a->qk_norm != b->qk_norm ||
-        a->norm_after_sum != b->norm_after_sum || a->embed_norm_first != b->embed_norm_first)
+        a->norm_after_sum != b->norm_after_sum || a->placing.after_norm != b->placing.after_norm)
         return "norms";
     if (a->activation != b->activation) return "the activation";
     if (a->qkv_bias != b->qkv_bias || a->o_bias != b->o_bias || a->mlp_bias != b->mlp_bias)

@@ -530,11 +530,12 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->fused = f->fused;
     a->conv1d = f->conv1d;
     a->scales_given = f->scales_given;
-    a->placing = (cdz_placing){.offset = f->position_offset, .unplaced = -1};
+    a->placing = (cdz_placing){.offset = f->position_offset,
+                               .unplaced = -1,
+                               .after_norm = f->embed_norm_first && a->encoder};
     a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
     a->head_scale = 1;
     a->norm_after_sum = f->norm_after_sum;
-    a->embed_norm_first = f->embed_norm_first && a->encoder;
     CDZ_TRY(refuse_modes(k, f));
     CDZ_TRY(read_qk_norm(k, a));
     CDZ_TRY(read_temper(k, a));

@@ -229,6 +229,7 @@ typedef struct cdz_buckets {
 typedef struct cdz_placing {
     uint32_t offset;  /* row of position 0 */
     int32_t unplaced; /* the id whose tokens have none, nor count in a prompt of the encoder's, and its row; -1: all have */
+    bool after_norm;  /* positions are added to what is normed already */
 } cdz_placing;
 
 /* Of float8 weights: rows and columns that share a factor. */
@@ -265,7 +266,6 @@ typedef struct cdz_arch {
     bool qk_norm_last; /* after the rotation */
     cdz_temper temper;
     bool norm_after_sum;   /* a sublayer's post norm is of x with what was added */
-    bool embed_norm_first; /* what is embedded is normed before positions are added */
     float embed_scale;     /* on what is embedded; 1: none */
     bool scales_given;     /* on embeddings given as prompt as well */
     float residual_scale;  /* on what a sublayer gives; 1: none */

@@ -91,7 +91,8 @@ static cdz_status read_padding(const cdz_keys *k, cdz_arch *a)
                        "%s: d_model %u is not supported for %s; expected an even number from 4 on",
                        k->path, (unsigned)a->hidden, a->model_type);
     CDZ_TRY(cdz_key_count(k, "pad_token_id", 1, a->n_vocab - 1, &padding));
-    a->placing = (cdz_placing){.offset = padding + 1, .unplaced = (int32_t)padding};
+    a->placing.offset = padding + 1;
+    a->placing.unplaced = (int32_t)padding;
     return CDZ_OK;
 }
 
@@ -108,6 +109,6 @@ cdz_status cdz_pair_read(const cdz_keys *k, cdz_arch *a)
     if (f->scale_rule)
         CDZ_TRY(cdz_key_bool(k, "scale_embedding", f->scale_rule == CDZ_SCALE_UNLESS_SAID, &scaled));
     /* transformers does not scale where the norm comes next, which would undo it but for its epsilon. */
-    if (scaled && !a->embed_norm_first) a->embed_scale = (float)sqrt((double)a->hidden);
+    if (scaled && !a->placing.after_norm) a->embed_scale = (float)sqrt((double)a->hidden);
     return f->sines == CDZ_SINES_TO_THE_END ? read_padding(k, a) : CDZ_OK;
 }

@@ -1,6 +1,7 @@
 /* verbs_draft.c - a strategy's verbs on drafts, and on histories that are no rows. */
 #include <string.h>
 
+#include "cadenza/drafter.h"
 #include "lua/decoder.h"
 
 enum { MOST_IDS = 64 }; /* plugin ids in one list of pipeline_derive */
@@ -134,6 +135,15 @@ static int verb_has_drafter(lua_State *L)
     return 1;
 }
 
+/* What the pipeline's drafter declares, by the names of its caps; false where there is none. */
+static int verb_drafter_caps(lua_State *L)
+{
+    lua_createtable(L, 0, 1);
+    lua_pushboolean(L, (cdz_drafter_caps(cdz_lua_decoder(L)) & CDZ_DRAWS_IN_TURN) != 0);
+    lua_setfield(L, -2, "draws_in_turn");
+    return 1;
+}
+
 /* The draft's tokens stay with the host until the next one. */
 static cdz_status run_propose(cdz_decoder *dec, cdz_lua_verb *v)
 {
@@ -191,6 +201,7 @@ const luaL_Reg cdz_lua_draft_verbs[] = {{"seq_new_exit", verb_seq_new_exit},
                                         {"process_ids", verb_process_ids},
                                         {"append_chunk", verb_append_chunk},
                                         {"has_drafter", verb_has_drafter},
+                                        {"drafter_caps", verb_drafter_caps},
                                         {"propose", verb_propose},
                                         {"judged", verb_judged},
                                         {NULL, NULL}};

@@ -913,6 +913,9 @@ function Decoder:process_ids(pipeline, ids, rows, scores) end
 function Decoder:append_chunk(row, tokens, logits, scores) end
 ---@return boolean
 function Decoder:has_drafter() end
+---What the pipeline's drafter declares: `draws_in_turn`; false where there is no drafter.
+---@return {draws_in_turn: boolean}
+function Decoder:drafter_caps() end
 ---Tokens that may come next, from the pipeline's drafter, and, if they were drawn, the scores that they were drawn from.
 ---@param row? integer
 ---@return integer[] tokens

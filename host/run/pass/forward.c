@@ -929,9 +929,9 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     if (f->any_embeds && a->scales_given) place_embeds(f);
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
     if (f->any_embeds && !a->scales_given) place_embeds(f);
-    if (norm->w.data && a->embed_norm_first) cdz_layers_norm(f, f->x, f->x, f->m, norm);
+    if (norm->w.data && a->placing.after_norm) cdz_layers_norm(f, f->x, f->x, f->m, norm);
     if (positions->data) add_positions(f, positions);
-    if (norm->w.data && !a->embed_norm_first) cdz_layers_norm(f, f->x, f->x, f->m, norm);
+    if (norm->w.data && !a->placing.after_norm) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
 /* n <= head_rows rows. */
