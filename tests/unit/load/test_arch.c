@@ -518,8 +518,8 @@ static void blenderbot_small_norms_twice(void **state)
     cdz_error err;
     if (read_arch(BART("blenderbot-small", ",\"scale_embedding\":true"), &arena, &a, &err) != CDZ_OK)
         fail_msg("%s", err.text);
-    assert_true(a.embed_norm_first && a.embed_scale == 1.0f);
-    assert_true(!a.encoder->embed_norm_first && a.encoder->embed_scale == 8.0f);
+    assert_true(a.placing.after_norm && a.embed_scale == 1.0f);
+    assert_true(!a.encoder->placing.after_norm && a.encoder->embed_scale == 8.0f);
     cdz_arena_free(&arena);
 }
 
