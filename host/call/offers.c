@@ -1,4 +1,6 @@
-/* offers.c - see offers.h. */
+/* offers.c - asks a plugin once for the tables that it offers beside its own, and looks whether each has what it must.
+ *
+ * Owns: nothing; the tables are the plugin's and live as long as it does. */
 #include "call/offers.h"
 
 #include <stddef.h>

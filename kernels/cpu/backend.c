@@ -42,10 +42,8 @@ static const struct variant {
     bool (*machine_has)(void);
 } variants[] = {
 #if defined(CDZ_HAVE_X86)
-    {"avx512", BF16_SET, cdz_machine_has_bf16},
-    {"avx512", VNNI_SET, cdz_machine_has_vnni},
-    {"avx512", AVX512_SET, cdz_machine_has_avx512},
-    {"avx2", AVX2_SET, cdz_machine_has_avx2},
+    {"avx512", BF16_SET, cdz_machine_has_bf16},     {"avx512", VNNI_SET, cdz_machine_has_vnni},
+    {"avx512", AVX512_SET, cdz_machine_has_avx512}, {"avx2", AVX2_SET, cdz_machine_has_avx2},
 #elif defined(__aarch64__)
     {"neon", &cdz_neon_dotprod_set, cdz_machine_has_dotprod},
     {"neon", &cdz_neon_set, anywhere},
@@ -283,9 +281,10 @@ static const struct variant *choose(const char *name, char *why, size_t why_byte
     if (!v)
         say_unknown(name, why, why_bytes);
     else if (!cdz_cpu_variant_is_built(name))
-        snprintf(why, why_bytes,
-                 "CPU variant '%s' is not in this build, which is for one machine; './dev build' has all",
-                 name);
+        snprintf(
+            why, why_bytes,
+            "CPU variant '%s' is not in this build, which is for one machine; './dev build' has all",
+            name);
     else
         snprintf(why, why_bytes,
                  "CPU variant '%s' does not run on this machine: the processor or the system lacks "
