@@ -94,6 +94,10 @@ cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,pe
     --suppressions-list=tools/lint/cppcheck.txt -j "$(nproc)" \
     -U__clang_analyzer__ -Isdk/include -Ihost -Ikernels $(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins)/.*\.c$') || status=1
 
+# Of files that clang-tidy does not look at.
+say "lint: clang's warnings"
+python3 tools/lint/clang_warnings.py build $(code '^(kernels|tests)/.*\.c$') || status=1
+
 say "lint: clang-tidy"
 mapfile -t tidied < <(code '^(host|processors|strategies|drafters|schedulers|presses|plugins)/.*\.c$')
 # A file a run: with several, what was seen of one file's va_list is held against the next.

@@ -248,8 +248,8 @@ static void wrong_use(void **state)
 {
     static const char *const says[] = {
         "seq_value: model \"target\" has no head for values (score.weight, v_head.summary.weight)",
-        "seq_forward: model \"reward\" has a head for values (score) and none for tokens; seq_value "
-        "asks it",
+        ("seq_forward: model \"reward\" has a head for values (score) and none for tokens; seq_value "
+         "asks it"),
         "seq_forward: model \"reward\" has a head for values (score) and none for tokens",
         "seq_value: room for 2 values of a sequence; model \"reward\" gives 3",
         "seq_value: sequence 0 of 1 has no token",
