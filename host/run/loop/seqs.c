@@ -388,7 +388,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     loop->want.out = loop->seq_scores.data;
     CDZ_TRY(cdz_loop_want_hidden(loop, lay_out_hidden(loop)));
     CDZ_TRY(run_want(loop));
-    if (rows) *out = cdz_matrix_scores(&loop->seq_scores);
+    if (scored && rows) *out = cdz_matrix_scores(&loop->seq_scores);
     return CDZ_OK;
 }
 

@@ -88,7 +88,7 @@ static void add_byte(cdz_row_text *t, char byte)
 
 static void add_bytes(cdz_row_text *t, const char *bytes, size_t len)
 {
-    for (size_t at = 0; at < len;) {
+    for (size_t at = 0; bytes && at < len;) {
         const size_t whole = t->open.n ? 0 : cdz_utf8_valid_prefix(bytes + at, len - at);
         cdz_buf_add(&t->text, bytes + at, whole);
         at += whole;
