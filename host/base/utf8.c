@@ -105,3 +105,47 @@ size_t cdz_utf8_count(const char *text, size_t len)
     }
     return count;
 }
+
+/* --- text of bytes that come in pieces --- */
+
+size_t cdz_utf8_add(cdz_buf *out, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        const size_t valid = cdz_utf8_valid_prefix(bytes, n);
+        bool cut = false;
+        cdz_buf_add(out, bytes, valid);
+        bytes += valid;
+        n -= valid;
+        if (n == 0) break;
+        const size_t bad = cdz_utf8_bad(bytes, n, &cut);
+        if (cut) return n;
+        cdz_buf_puts(out, CDZ_UTF8_REPLACEMENT);
+        bytes += bad;
+        n -= bad;
+    }
+    return 0;
+}
+
+void cdz_utf8_add_all(cdz_buf *out, const char *bytes, size_t n)
+{
+    if (cdz_utf8_add(out, bytes, n) > 0) cdz_buf_puts(out, CDZ_UTF8_REPLACEMENT);
+}
+
+static void keep_tail(cdz_utf8_tail *tail, const char *end, size_t left)
+{
+    memcpy(tail->at, end - left, left);
+    tail->n = (uint8_t)left;
+}
+
+void cdz_utf8_push(cdz_buf *out, cdz_utf8_tail *tail, const char *bytes, size_t n)
+{
+    while (tail->n > 0 && n > 0) { /* one byte at a time until the tail is settled */
+        char joined[sizeof tail->at + 1];
+        const size_t len = tail->n + 1u;
+        memcpy(joined, tail->at, tail->n);
+        joined[tail->n] = *bytes++;
+        n--;
+        keep_tail(tail, joined + len, cdz_utf8_add(out, joined, len));
+    }
+    if (n > 0) keep_tail(tail, bytes + n, cdz_utf8_add(out, bytes, n));
+}

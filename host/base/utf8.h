@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 #define CDZ_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
 
 /* Decodes the code point at text and returns its bytes (1 to 4); 0 when they are malformed or
@@ -27,5 +29,21 @@ bool cdz_utf8_valid(const char *text, size_t len);
 
 /* Code points in text; a malformed part counts as the one U+FFFD that would replace it. */
 size_t cdz_utf8_count(const char *text, size_t len);
+
+/* --- text of bytes that come in pieces --- */
+
+/* The first bytes of a character that more may complete. */
+typedef struct cdz_utf8_tail {
+    uint8_t n;
+    char at[4];
+} cdz_utf8_tail;
+
+/* Appends bytes as text: each malformed part becomes U+FFFD. Returns how many bytes at the end may be the beginning of a
+ * character that more bytes complete; they are not appended. */
+size_t cdz_utf8_add(cdz_buf *out, const char *bytes, size_t n);
+/* The same where nothing comes behind them: such a beginning is malformed, too. */
+void cdz_utf8_add_all(cdz_buf *out, const char *bytes, size_t n);
+/* Bytes that follow the tail: what they spell with it is appended, and what they leave is the tail. */
+void cdz_utf8_push(cdz_buf *out, cdz_utf8_tail *tail, const char *bytes, size_t n);
 
 #endif

@@ -8,26 +8,6 @@
 #include "base/utf8.h"
 #include "token/parts.h"
 
-/* Appends bytes as text: each malformed part becomes U+FFFD. Returns how many bytes at the end
- * may be the begin of a character that more bytes complete; they are not appended. */
-static size_t add_lossy(cdz_buf *out, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        const size_t valid = cdz_utf8_valid_prefix(bytes, n);
-        bool cut = false;
-        cdz_buf_add(out, bytes, valid);
-        bytes += valid;
-        n -= valid;
-        if (n == 0) break;
-        const size_t bad = cdz_utf8_bad(bytes, n, &cut);
-        if (cut) return n;
-        cdz_buf_puts(out, CDZ_UTF8_REPLACEMENT);
-        bytes += bad;
-        n -= bad;
-    }
-    return 0;
-}
-
 static const cdz_token *token_of(const cdz_tokenizer *tok, int32_t id, bool skip_special)
 {
     const cdz_token *token = cdz_vocab_token(&tok->vocab, id);
@@ -99,8 +79,7 @@ static cdz_status decode_bytes(const cdz_tokenizer *tok, const int32_t *ids, siz
         const cdz_token *token = token_of(tok, ids[i], flags & CDZ_DECODE_SKIP_SPECIAL);
         if (token) cdz_buf_add(&bytes, token->bytes, token->n_bytes);
     }
-    if (bytes.len > 0 && add_lossy(out, bytes.data, bytes.len) > 0)
-        cdz_buf_puts(out, CDZ_UTF8_REPLACEMENT);
+    if (bytes.len > 0) cdz_utf8_add_all(out, bytes.data, bytes.len);
     const bool failed = bytes.failed || out->failed;
     cdz_buf_free(&bytes);
     return failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the text of %zu ids", n) : CDZ_OK;
@@ -175,7 +154,7 @@ bool cdz_tokenizer_text_alone(const cdz_tokenizer *tok, int32_t id, cdz_buf *out
     const cdz_token *token = cdz_vocab_token(&tok->vocab, id);
     if (!token) return false;
     if (!tok->decoder.byte_level) return chain_alone(tok, token, out);
-    if (add_lossy(out, token->bytes, token->n_bytes) > 0) cdz_buf_puts(out, CDZ_UTF8_REPLACEMENT);
+    cdz_utf8_add_all(out, token->bytes, token->n_bytes);
     return true;
 }
 
@@ -246,24 +225,6 @@ static void drop_given(cdz_text_stream *s)
     s->given = false;
 }
 
-/* Adds the bytes that follow the tail. */
-static void take_bytes(cdz_text_stream *s, const char *bytes, size_t n)
-{
-    while (s->n_tail > 0 && n > 0) { /* one byte at a time until the tail is settled */
-        char joined[5];
-        memcpy(joined, s->tail, s->n_tail);
-        joined[s->n_tail] = *bytes++;
-        n--;
-        const size_t left = add_lossy(&s->text, joined, s->n_tail + 1u);
-        memcpy(s->tail, joined + s->n_tail + 1u - left, left);
-        s->n_tail = (uint8_t)left;
-    }
-    if (n == 0) return;
-    const size_t left = add_lossy(&s->text, bytes, n);
-    memcpy(s->tail, bytes + n - left, left);
-    s->n_tail = (uint8_t)left;
-}
-
 /* --- streams of other decoders ---------------------------------------------------------------- */
 
 static bool push_id(cdz_text_stream *s, int32_t id)
@@ -285,18 +246,18 @@ static bool run_is_dead(cdz_text_stream *s, const cdz_token *token)
     const int byte = s->tok->decoder.byte_fallback ? cdz_fallback_byte(token->text, token->len) : -1;
     bool cut = false;
     if (byte < 0) {
-        s->n_tail = 0;
+        s->tail.n = 0;
         s->dead = false;
         return false;
     }
     if (s->dead) return true;
-    s->tail[s->n_tail++] = (unsigned char)byte;
-    if (cdz_utf8_valid((const char *)s->tail, s->n_tail)) {
-        s->n_tail = 0;
+    s->tail.at[s->tail.n++] = (char)byte;
+    if (cdz_utf8_valid(s->tail.at, s->tail.n)) {
+        s->tail.n = 0;
         return false;
     }
-    cdz_utf8_bad((const char *)s->tail, s->n_tail, &cut);
-    if (!cut) s->n_tail = 0;
+    cdz_utf8_bad(s->tail.at, s->tail.n, &cut);
+    if (!cut) s->tail.n = 0;
     return s->dead = !cut;
 }
 
@@ -378,7 +339,7 @@ static cdz_status end_chain(cdz_text_stream *s, cdz_error *err)
     cdz_buf_clear(&s->said);
     s->n_ids = s->n_said = s->look_at = 0;
     s->dead = false;
-    s->n_tail = 0;
+    s->tail.n = 0;
     return st;
 }
 
@@ -393,8 +354,8 @@ cdz_status cdz_text_stream_feed(cdz_text_stream *s, int32_t id, const char **new
     bool ready;
     drop_given(s);
     if (s->tok->decoder.byte_level) {
-        if (token) take_bytes(s, token->bytes, token->n_bytes);
-        ready = token && s->n_tail == 0 && !ends_in_replacement(&s->text);
+        if (token) cdz_utf8_push(&s->text, &s->tail, token->bytes, token->n_bytes);
+        ready = token && s->tail.n == 0 && !ends_in_replacement(&s->text);
     } else {
         CDZ_TRY(feed_chain(s, id, &ready, err));
     }
@@ -409,8 +370,8 @@ cdz_status cdz_text_stream_end(cdz_text_stream *s, const char **new_text, size_t
 {
     drop_given(s);
     if (!s->tok->decoder.byte_level) CDZ_TRY(end_chain(s, err));
-    if (s->n_tail > 0) cdz_buf_puts(&s->text, CDZ_UTF8_REPLACEMENT);
-    s->n_tail = 0;
+    if (s->tail.n > 0) cdz_buf_puts(&s->text, CDZ_UTF8_REPLACEMENT);
+    s->tail.n = 0;
     return give(s, new_text, len, err);
 }
 
@@ -421,6 +382,6 @@ void cdz_text_stream_free(cdz_text_stream *s)
     free(s->ids);
     s->ids = NULL;
     s->n_ids = s->ids_cap = s->n_said = s->look_at = 0;
-    s->n_tail = 0;
+    s->tail.n = 0;
     s->given = s->dead = false;
 }

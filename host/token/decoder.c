@@ -67,19 +67,6 @@ static void put_replaced(cdz_buf *out, span s, span find, span put)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static void add_lossy(cdz_buf *out, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        const size_t valid = cdz_utf8_valid_prefix(bytes, n);
-        cdz_buf_add(out, bytes, valid);
-        if (valid == n) return;
-        const size_t bad = cdz_utf8_bad(bytes + valid, n - valid, NULL);
-        cdz_buf_puts(out, CDZ_UTF8_REPLACEMENT);
-        bytes += valid + bad;
-        n -= valid + bad;
-    }
-}
-
 /* All tokens become one string; a token with a character outside the alphabet is itself. */
 static void run_byte_level(const cdz_strings *from, cdz_strings *to)
 {
@@ -96,7 +83,7 @@ static void run_byte_level(const cdz_strings *from, cdz_strings *to)
             cdz_buf_add(&bytes, s.text, s.n);
         free(mapped);
     }
-    if (bytes.len > 0) add_lossy(&to->bytes, bytes.data, bytes.len);
+    if (bytes.len > 0) cdz_utf8_add_all(&to->bytes, bytes.data, bytes.len);
     if (bytes.failed) to->bytes.failed = true;
     cdz_buf_free(&bytes);
     cdz_strings_close(to);

@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/utf8.h"
 
 typedef struct cdz_tokenizer cdz_tokenizer;
 typedef struct cdz_tokenizer_scratch cdz_tokenizer_scratch;
@@ -98,10 +99,9 @@ bool cdz_tokenizer_token_bytes(const cdz_tokenizer *tok, int32_t id, cdz_buf *ou
 typedef struct cdz_text_stream {
     const cdz_tokenizer *tok; /* must outlive the stream */
     bool skip_special;
-    cdz_buf text;          /* held text, U+FFFD written out, without the tail */
-    unsigned char tail[4]; /* the first bytes of a character that may be completed yet */
-    uint8_t n_tail;
-    bool given; /* text was returned and is to be dropped at the next call */
+    cdz_buf text;       /* held text, U+FFFD written out, without the tail */
+    cdz_utf8_tail tail; /* may be completed yet */
+    bool given;         /* text was returned and is to be dropped at the next call */
     /* Of decoders other than ByteLevel, whose text depends on neighbours: the ids that still
      * matter, how many of them are already text, and that text. */
     int32_t *ids;

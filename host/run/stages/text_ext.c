@@ -12,16 +12,10 @@
 #include "cadenza/ext/text.h"
 #include "run/stages/stages.h"
 
-/* Bytes that begin a character: several tokens may spell one. */
-typedef struct open_bytes {
-    uint8_t n;
-    char at[3];
-} open_bytes;
-
 /* Behind a token. */
 typedef struct text_end {
     uint32_t len; /* of the text */
-    open_bytes open;
+    cdz_utf8_tail open;
 } text_end;
 
 /* What is kept of a request row. */
@@ -30,7 +24,7 @@ struct cdz_row_text {
     text_end *ends; /* (n) */
     uint32_t n, cap;
     cdz_buf text;
-    open_bytes open;
+    cdz_utf8_tail open;
 };
 
 void cdz_rows_free_texts(cdz_rows *rows)
@@ -62,38 +56,7 @@ static void cut(cdz_row_text *t, uint32_t n)
 {
     t->n = n;
     t->text.len = n ? t->ends[n - 1].len : 0;
-    t->open = n ? t->ends[n - 1].open : (open_bytes){0};
-}
-
-/* A byte more behind those that are open; what they spell by now goes to the text. */
-static void add_byte(cdz_row_text *t, char byte)
-{
-    char bytes[sizeof t->open.at + 1];
-    uint32_t n = t->open.n, code;
-    memcpy(bytes, t->open.at, n);
-    bytes[n++] = byte;
-    while (n) {
-        bool begins = false;
-        const size_t whole = cdz_utf8_decode(bytes, n, &code);
-        const size_t gone = whole ? whole : cdz_utf8_bad(bytes, n, &begins);
-        if (begins) break;
-        cdz_buf_add(&t->text, whole ? bytes : CDZ_UTF8_REPLACEMENT,
-                    whole ? whole : sizeof CDZ_UTF8_REPLACEMENT - 1);
-        n -= (uint32_t)gone;
-        memmove(bytes, bytes + gone, n);
-    }
-    t->open.n = (uint8_t)n;
-    memcpy(t->open.at, bytes, n);
-}
-
-static void add_bytes(cdz_row_text *t, const char *bytes, size_t len)
-{
-    for (size_t at = 0; bytes && at < len;) {
-        const size_t whole = t->open.n ? 0 : cdz_utf8_valid_prefix(bytes + at, len - at);
-        cdz_buf_add(&t->text, bytes + at, whole);
-        at += whole;
-        if (at < len) add_byte(t, bytes[at++]);
-    }
+    t->open = n ? t->ends[n - 1].open : (cdz_utf8_tail){0};
 }
 
 /* A token that is a part of a character has bytes of its own; others have their text. */
@@ -103,8 +66,9 @@ static void add_token(cdz_row_text *t, cdz_rows *rows, int32_t id)
     cdz_buf bytes = {0};
     const bool part = added.at && strstr(added.at, CDZ_UTF8_REPLACEMENT) &&
                       cdz_tokenizer_token_bytes(rows->model->tokenizer, id, &bytes);
-    add_bytes(t, part ? bytes.data : added.at, part ? bytes.len : added.len);
-    rows->text_work += part ? bytes.len : added.len;
+    const cdz_string says = part ? (cdz_string){bytes.data, (uint32_t)bytes.len} : added;
+    if (says.at) cdz_utf8_push(&t->text, &t->open, says.at, says.len);
+    rows->text_work += says.len;
     t->text.failed |= bytes.failed;
     cdz_buf_free(&bytes);
 }
