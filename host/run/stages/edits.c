@@ -41,12 +41,7 @@ static bool list_ids(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage, 
                      cdz_ids *out)
 {
     const cdz_ids ids = cdz_row_ids(&rows->at[row]);
-    cdz_scope scope = {.rows = rows,
-                       .set = set,
-                       .plugin = stage->plugin,
-                       .scratch = &rows->workers[0].scratch,
-                       .error = &rows->workers[0].error,
-                       .stage = stage};
+    cdz_scope scope = cdz_stage_scope(set, rows, stage);
     cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     step.n_rows = 1;
     step.input_ids = stage->caps & CDZ_NEEDS_IDS ? &ids : NULL;

@@ -111,6 +111,16 @@ static const cdz_caller caller = {
     .file = file,
 };
 
+cdz_scope cdz_stage_scope(const cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage)
+{
+    return (cdz_scope){.rows = rows,
+                       .set = set,
+                       .plugin = stage->plugin,
+                       .scratch = &rows->workers[0].scratch,
+                       .error = &rows->workers[0].error,
+                       .stage = stage};
+}
+
 cdz_step cdz_step_for(cdz_scope *scope, const cdz_instance *instance, void *shared)
 {
     scope->error->code = CDZ_OK;

@@ -38,20 +38,10 @@ static cdz_status ask(const cdz_stageset *set, cdz_rows *rows, const cdz_ids *id
     return CDZ_OK;
 }
 
-static cdz_scope scope_of(const cdz_stageset *set, cdz_rows *rows)
-{
-    return (cdz_scope){.rows = rows,
-                       .set = set,
-                       .plugin = set->teller->plugin,
-                       .scratch = &rows->workers[0].scratch,
-                       .error = &rows->workers[0].error,
-                       .stage = set->teller};
-}
-
 cdz_status cdz_phases_look(const cdz_stageset *set, cdz_rows *rows, const cdz_view *view)
 {
     if (!set->teller) return CDZ_OK;
-    cdz_scope scope = scope_of(set, rows);
+    cdz_scope scope = cdz_stage_scope(set, rows, set->teller);
     cdz_step step = cdz_step_for(&scope, set->teller->instance, set->teller->shared);
     for (uint32_t i = 0; i < view->n; i++)
         CDZ_TRY(ask(set, rows, &view->ids[i], &view->rows[i], view->states[i], &step,
@@ -63,7 +53,7 @@ static cdz_status ask_one(const cdz_stageset *set, cdz_rows *rows, cdz_ids ids, 
                           unsigned char *state, uint32_t *bit)
 {
     if (!set->teller) return CDZ_OK;
-    cdz_scope scope = scope_of(set, rows);
+    cdz_scope scope = cdz_stage_scope(set, rows, set->teller);
     cdz_step step = cdz_step_for(&scope, set->teller->instance, set->teller->shared);
     return ask(set, rows, &ids, &row, state, &step, bit);
 }

@@ -148,6 +148,8 @@ cdz_status cdz_stage_state_copy(cdz_stageset *set, cdz_rows *rows, unsigned char
 void cdz_stage_state_drop(cdz_rows *rows, const cdz_stage *stage, const cdz_step *step, void *state);
 
 /* --- the host table: host_table.c --- */
+/* The scope of a call of a stage on the engine's thread, with the first worker's scratch memory and sentence. */
+cdz_scope cdz_stage_scope(const cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage);
 /* The step of a call on plugin; rows and state are the caller's to fill. */
 cdz_step cdz_step_for(cdz_scope *scope, const cdz_instance *instance, void *shared);
 const void *cdz_stage_extension(const char *id); /* tables that any plugin of a request may ask for */
