@@ -69,6 +69,15 @@ static const cap_name *caps_of(uint32_t kind)
                                         : no_caps;
 }
 
+void cdz_lua_push_caps(lua_State *L, uint32_t kind, uint32_t caps)
+{
+    lua_newtable(L);
+    for (const cap_name *c = caps_of(kind); c->name; c++) {
+        lua_pushboolean(L, (caps & c->cap) != 0);
+        lua_setfield(L, -2, c->name);
+    }
+}
+
 /* --- fields ---------------------------------------------------------------------------------------------------- */
 
 static size_t known_fields(uint32_t kind, const char **out)

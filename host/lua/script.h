@@ -152,6 +152,8 @@ const char *cdz_lua_reason_name(uint32_t reason); /* the reverse */
 
 /* observer.c: the names of an observer's own functions into out; and def's descriptor, with those that are declared. */
 enum { CDZ_LUA_OBSERVER_FUNCTIONS = 7 };
+/* What a plugin of that kind declares, as a table of its flags by the names that scripts declare them by. */
+void cdz_lua_push_caps(lua_State *L, uint32_t kind, uint32_t caps);
 size_t cdz_lua_observer_functions(const char **out);
 void cdz_lua_hear(cdz_lua_def *def, bool (*declares)(void *user, const char *name), void *user);
 

@@ -1,7 +1,6 @@
 /* verbs_draft.c - a strategy's verbs on drafts, and on histories that are no rows. */
 #include <string.h>
 
-#include "cadenza/drafter.h"
 #include "lua/decoder.h"
 
 enum { MOST_IDS = 64 }; /* plugin ids in one list of pipeline_derive */
@@ -138,9 +137,7 @@ static int verb_has_drafter(lua_State *L)
 /* What the pipeline's drafter declares, by the names of its caps; false where there is none. */
 static int verb_drafter_caps(lua_State *L)
 {
-    lua_createtable(L, 0, 1);
-    lua_pushboolean(L, (cdz_drafter_caps(cdz_lua_decoder(L)) & CDZ_DRAWS_IN_TURN) != 0);
-    lua_setfield(L, -2, "draws_in_turn");
+    cdz_lua_push_caps(L, CDZ_KIND_DRAFTER, cdz_drafter_caps(cdz_lua_decoder(L)));
     return 1;
 }
 
