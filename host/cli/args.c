@@ -40,6 +40,13 @@ void cdz_args_refuse(cdz_args *a, const char *fmt, ...)
     a->status = cdz_cli_misuse(a->page->name, "%s", text);
 }
 
+void cdz_args_refuse_verb(cdz_args *a, const char *expected, const char *found)
+{
+    const char *quote = found ? "'" : "";
+    cdz_args_refuse(a, "expected %s, found %s%s%s", expected, quote, found ? found : "nothing",
+                    quote);
+}
+
 /* --- finding --------------------------------------------------------------------------------------------------------- */
 
 static bool takes_parameters(const cdz_args *a)

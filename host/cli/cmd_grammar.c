@@ -369,9 +369,7 @@ static void take_verb(cdz_args *a, grammar_job *job)
     const char *verb = cdz_args_word(a);
     for (size_t i = 0; verb && i < sizeof verbs / sizeof *verbs; i++)
         if (strcmp(verb, verbs[i].name) == 0) job->verb = verbs[i].run;
-    if (!job->verb)
-        cdz_args_refuse(a, "expected 'check', 'sample', 'show' or 'convert', found %s%s%s",
-                        verb ? "'" : "", verb ? verb : "nothing", verb ? "'" : "");
+    if (!job->verb) cdz_args_refuse_verb(a, "'check', 'sample', 'show' or 'convert'", verb);
 }
 
 static void check_words(cdz_args *a, grammar_job *job)

@@ -172,8 +172,7 @@ static void check_words(cdz_args *a, steer_job *job)
 {
     const char *verb = cdz_args_word(a);
     if (!verb || strcmp(verb, "make") != 0) {
-        cdz_args_refuse(a, "expected 'make', found %s%s%s", verb ? "'" : "",
-                        verb ? verb : "nothing", verb ? "'" : "");
+        cdz_args_refuse_verb(a, "'make'", verb);
         return;
     }
     job->positive = cdz_args_word(a);

@@ -147,8 +147,7 @@ static void check_words(cdz_args *a, template_job *job)
 {
     const char *verb = cdz_args_word(a);
     if (!verb || strcmp(verb, "render") != 0) {
-        cdz_args_refuse(a, "expected 'render', found %s%s%s", verb ? "'" : "",
-                        verb ? verb : "nothing", verb ? "'" : "");
+        cdz_args_refuse_verb(a, "'render'", verb);
         return;
     }
     if (!cdz_args_take_model(a, &job->path)) return;

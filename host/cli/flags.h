@@ -117,5 +117,7 @@ bool cdz_args_take_model(cdz_args *args, const char **model);
 bool cdz_args_end(cdz_args *args);
 /* Ends it with a sentence and status 2. */
 void cdz_args_refuse(cdz_args *args, const char *fmt, ...) CDZ_PRINTF(2, 3);
+/* The same of a verb that is none of those expected, such as "'make'"; found NULL: there was no word. */
+void cdz_args_refuse_verb(cdz_args *args, const char *expected, const char *found);
 
 #endif
