@@ -13,38 +13,25 @@ static bool anywhere(void)
     return true;
 }
 
-/* A build for one machine has the sets that it uses (CADENZA_CPU_SETS in kernels/CMakeLists.txt). */
-#if defined(CDZ_SET_BF16)
-#define BF16_SET &cdz_avx512_bf16_set
-#else
-#define BF16_SET NULL
-#endif
-#if defined(CDZ_SET_VNNI)
-#define VNNI_SET &cdz_avx512_vnni_set
-#else
-#define VNNI_SET NULL
-#endif
-#if defined(CDZ_SET_AVX512)
-#define AVX512_SET &cdz_avx512_set
-#else
-#define AVX512_SET NULL
-#endif
-#if defined(CDZ_SET_AVX2)
-#define AVX2_SET &cdz_avx2_set
-#else
-#define AVX2_SET NULL
-#endif
-
-/* Best first; of those of one name, the first that runs. */
+/* Best first; of those of one name, the first that runs. A build for one machine has not all (CADENZA_CPU_SETS). */
 static const struct variant {
     const char *name;
-    const cdz_kernel_set *set; /* NULL: not in this build */
-    bool (*machine_has)(void);
+    const cdz_kernel_set *set;
+    bool (*runs_here)(void);
 } variants[] = {
-#if defined(CDZ_HAVE_X86)
-    {"avx512", BF16_SET, cdz_machine_has_bf16},     {"avx512", VNNI_SET, cdz_machine_has_vnni},
-    {"avx512", AVX512_SET, cdz_machine_has_avx512}, {"avx2", AVX2_SET, cdz_machine_has_avx2},
-#elif defined(__aarch64__)
+#if defined(CDZ_SET_BF16)
+    {"avx512", &cdz_avx512_bf16_set, cdz_machine_has_bf16},
+#endif
+#if defined(CDZ_SET_VNNI)
+    {"avx512", &cdz_avx512_vnni_set, cdz_machine_has_vnni},
+#endif
+#if defined(CDZ_SET_AVX512)
+    {"avx512", &cdz_avx512_set, cdz_machine_has_avx512},
+#endif
+#if defined(CDZ_SET_AVX2)
+    {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
+#endif
+#if defined(__aarch64__)
     {"neon", &cdz_neon_dotprod_set, cdz_machine_has_dotprod},
     {"neon", &cdz_neon_set, anywhere},
 #endif
@@ -68,16 +55,11 @@ const char *const *cdz_cpu_variants(void)
     return names;
 }
 
-static bool runs_here(const struct variant *v)
-{
-    return v->set && v->machine_has();
-}
-
 static const struct variant *find_variant(const char *name)
 {
     const struct variant *found = NULL;
     for (size_t i = 0; i < N_VARIANTS; i++)
-        if (strcmp(variants[i].name, name) == 0 && !(found && runs_here(found)))
+        if (strcmp(variants[i].name, name) == 0 && !(found && found->runs_here()))
             found = &variants[i];
     return found;
 }
@@ -85,21 +67,19 @@ static const struct variant *find_variant(const char *name)
 static const struct variant *best_variant(void)
 {
     size_t i = 0;
-    while (!runs_here(&variants[i])) i++; /* the last one does */
+    while (!variants[i].runs_here()) i++; /* the last one does */
     return &variants[i];
 }
 
 bool cdz_cpu_variant_runs_here(const char *variant)
 {
     const struct variant *v = find_variant(variant);
-    return v && runs_here(v);
+    return v && v->runs_here();
 }
 
 bool cdz_cpu_variant_is_built(const char *variant)
 {
-    for (size_t i = 0; i < N_VARIANTS; i++)
-        if (variants[i].set && strcmp(variants[i].name, variant) == 0) return true;
-    return false;
+    return find_variant(variant) != NULL;
 }
 
 cpu_backend *cdz_cpu(cdz_backend *b)
@@ -273,14 +253,21 @@ static void say_unknown(const char *name, char *why, size_t why_bytes)
                                  v == cdz_cpu_variants() ? " one of" : ",", *v);
 }
 
+static bool is_known(const char *name)
+{
+    const char *const *v = cdz_cpu_variants();
+    while (*v && strcmp(*v, name) != 0) v++;
+    return *v;
+}
+
 static const struct variant *choose(const char *name, char *why, size_t why_bytes)
 {
     if (!name) return best_variant();
     const struct variant *v = find_variant(name);
-    if (v && runs_here(v)) return v;
-    if (!v)
+    if (v && v->runs_here()) return v;
+    if (!is_known(name))
         say_unknown(name, why, why_bytes);
-    else if (!cdz_cpu_variant_is_built(name))
+    else if (!v)
         snprintf(
             why, why_bytes,
             "CPU variant '%s' is not in this build, which is for one machine; './dev build' has all",
