@@ -234,19 +234,12 @@ __device__ inline void cut_off(float out[4], size_t e, size_t k)
         if (e + i >= k) out[i] = 0.0f;
 }
 
-/* 2^120 times a float whose exponent and mantissa begin with a code's: subnormal ones come out right too. */
-__device__ inline float e4m3(uint32_t code)
-{
-    const float size = cdz_float_of_bits((code & 0x7f) << 20) * 0x1p120f;
-    return cdz_float_of_bits(cdz_bits_of_float(size) | (code & 0x80) << 24);
-}
-
 __device__ inline void fp8(float out[4], const uint8_t *b, unsigned j)
 {
     const float d = cdz_float_of_bits(u32_at(b));
     const uint32_t q = u32_at(b + 4 + j);
 #pragma unroll
-    for (unsigned i = 0; i < 4; i++) out[i] = e4m3(q >> (8 * i)) * d;
+    for (unsigned i = 0; i < 4; i++) out[i] = cdz_e4m3((uint8_t)(q >> (8 * i))) * d;
 }
 
 /* ---- levels: the low nibbles first, then the high ones ---- */
@@ -263,15 +256,9 @@ __device__ inline float iq4_level(unsigned i)
     return all[i];
 }
 
-/* cdz_mxfp4_factor */
-__device__ inline float mxfp4_factor(uint32_t e)
-{
-    return cdz_float_of_bits(e < 2 ? (uint32_t)0x200000 << e : (e - 1) << 23);
-}
-
 __device__ inline void mxfp4(float out[4], const uint8_t *b, unsigned j)
 {
-    const float d = mxfp4_factor(b[0]);
+    const float d = cdz_mxfp4_factor(b[0]);
     const unsigned shift = j < 16 ? 0 : 4;
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) out[i] = mxfp4_level(b[1 + j % 16 + i] >> shift & 15) * d;

@@ -170,15 +170,6 @@ __device__ inline float curve_of(int curve, float x)
     }
 }
 
-/* clamped_mul of ref/rows.h */
-__device__ inline float clamped(float gate, float up)
-{
-    const float g = gate > CDZ_CLAMP_AT ? CDZ_CLAMP_AT : gate;
-    const float below = up > CDZ_CLAMP_AT ? CDZ_CLAMP_AT : up;
-    const float u = below < -CDZ_CLAMP_AT ? -CDZ_CLAMP_AT : below;
-    return (u + 1.0f) * (g * (1.0f / (1.0f + cdz_exp(-(g * CDZ_CLAMP_SLOPE)))));
-}
-
 template <int O> __global__ void __launch_bounds__(ROW_THREADS) each_element(element_call c)
 {
     const size_t stride = (size_t)gridDim.x * blockDim.x, all = c.m * c.n;
@@ -189,7 +180,7 @@ template <int O> __global__ void __launch_bounds__(ROW_THREADS) each_element(ele
         if (O == ROW_SILU_MUL)
             *y = *a / (1.0f + cdz_exp(-*a)) * c.b[row * c.ld + column];
         else if (O == ROW_CLAMPED_MUL)
-            *y = clamped(*a, c.b[row * c.ld + column]);
+            *y = cdz_clamped_product(*a, c.b[row * c.ld + column], CDZ_CLAMP_AT, CDZ_CLAMP_SLOPE);
         else if (O == ROW_ACTIVATE)
             *y = c.b ? curve_of(c.curve, *a) * c.b[row * c.ld + column] : curve_of(c.curve, *a);
         else if (O == ROW_XIELU)

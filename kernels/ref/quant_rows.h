@@ -257,12 +257,6 @@ static inline void widen_halves(float *restrict y, const uint8_t *restrict nibbl
     }
 }
 
-/* 2^(e - 128): half of what e stands for, the levels being twice theirs. 0 and 1 are below the smallest normal number. */
-static inline float cdz_mxfp4_factor(uint8_t e)
-{
-    return cdz_float_of_bits(e < 2 ? (uint32_t)0x200000 << e : (uint32_t)(e - 1) << 23);
-}
-
 /* an exponent, 16 bytes of nibbles. Every number is exact. */
 static void widen_mxfp4(float *restrict y, const void *restrict x, size_t n)
 {
@@ -293,15 +287,7 @@ static void widen_iq4_xs(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* ---- blocks of 64 of float8_e4m3fn: a sign, four exponent bits of bias 7, three mantissa bits; no infinities, and no NaN here ---- */
-
-static inline float cdz_e4m3(uint8_t code)
-{
-    const int exponent = code >> 3 & 15, mantissa = code & 7;
-    const float v =
-        ldexpf((float)(exponent ? 8 + mantissa : mantissa), (exponent ? exponent : 1) - 10);
-    return code & 0x80 ? -v : v;
-}
+/* ---- blocks of 64 of float8_e4m3fn ---- */
 
 /* f32 d, 64 bytes; of a row's last block as many as there are columns left */
 static void widen_fp8(float *restrict y, const void *restrict x, size_t n)

@@ -49,15 +49,10 @@ static void silu_mul(float *y, const float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) y[i] = gate[i] / (1.0f + cdz_exp(-gate[i])) * up[i];
 }
 
-/* gpt_oss's experts: the gate from above, up on both sides; a NaN stays. */
 static void clamped_mul(float *y, const float *gate, const float *up, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float g = gate[i] > CDZ_CLAMP_AT ? CDZ_CLAMP_AT : gate[i];
-        const float below = up[i] > CDZ_CLAMP_AT ? CDZ_CLAMP_AT : up[i];
-        const float u = below < -CDZ_CLAMP_AT ? -CDZ_CLAMP_AT : below;
-        y[i] = (u + 1.0f) * (g * (1.0f / (1.0f + cdz_exp(-(g * CDZ_CLAMP_SLOPE)))));
-    }
+    for (size_t i = 0; i < n; i++)
+        y[i] = cdz_clamped_product(gate[i], up[i], CDZ_CLAMP_AT, CDZ_CLAMP_SLOPE);
 }
 
 static void xielu(float *y, const float *x, const cdz_xielu *how, size_t n)

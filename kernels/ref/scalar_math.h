@@ -56,6 +56,20 @@ CDZ_SCALAR float cdz_widen_f16(uint16_t h)
     return cdz_float_of_bits(cdz_bits_of_float(magnitude) | special | sign);
 }
 
+/* MXFP4's factor 2^(e - 128): half of what e stands for, the levels being twice theirs. 0 and 1 are below the smallest normal number. */
+CDZ_SCALAR float cdz_mxfp4_factor(uint8_t e)
+{
+    return cdz_float_of_bits(e < 2 ? (uint32_t)0x200000 << e : (uint32_t)(e - 1) << 23);
+}
+
+/* float8_e4m3fn: a sign, four exponent bits of bias 7, three mantissa bits; no infinities, and no NaN here. Exact, as
+ * cdz_widen_f16 is: exponent and mantissa re-biased by a multiplication. */
+CDZ_SCALAR float cdz_e4m3(uint8_t code)
+{
+    const float magnitude = cdz_float_of_bits((uint32_t)(code & 0x7f) << 20) * 0x1p120f;
+    return cdz_float_of_bits(cdz_bits_of_float(magnitude) | (uint32_t)(code & 0x80) << 24);
+}
+
 /* e^x, at most 1.4 ulp away; +0 below -104, +inf above 88.73, NaN for NaN. x = n ln2 + r with
  * |r| <= ln2 / 2; ln2 in two parts so that n * high is exact; a polynomial of degree 6 for e^r;
  * 2^n in two factors so that the end of the range, subnormals included, is reached without
@@ -135,6 +149,14 @@ CDZ_SCALAR float cdz_gelu_tanh(float x)
 CDZ_SCALAR float cdz_sigmoid(float x)
 {
     return 1.0f / (1.0f + cdz_exp(-x));
+}
+
+/* gpt_oss's experts: the gate cut from above, up on both sides; a NaN stays. */
+CDZ_SCALAR float cdz_clamped_product(float gate, float up, float most, float slope)
+{
+    const float g = gate > most ? most : gate, below = up > most ? most : up;
+    const float u = below < -most ? -most : below;
+    return (u + 1.0f) * (g * (1.0f / (1.0f + cdz_exp(-(g * slope)))));
 }
 
 /* e^x - 1 - x of x <= 0: a series near 0, where the terms would cancel; within 4 ulp. */
