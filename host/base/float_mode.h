@@ -5,20 +5,21 @@
 #define CDZ_HOST_BASE_FLOAT_MODE_H
 
 #if defined(__SSE__)
-#include <xmmintrin.h>
-
 #define CDZ_SEES_FLOAT_MODE 1
 #define CDZ_FLOAT_FLUSH                                                                            \
     0x8040u /* numbers below the smallest normal one count as zero: results, and operands */
 
+/* By hand, as below: the header of the intrinsics takes longer to compile than all that includes this one. */
 static inline unsigned cdz_float_mode(void)
 {
-    return _mm_getcsr() & ~0x3Fu;
+    unsigned mode;
+    __asm__ volatile("stmxcsr %0" : "=m"(mode));
+    return mode & ~0x3Fu;
 }
 
 static inline void cdz_float_mode_set(unsigned mode)
 {
-    _mm_setcsr(mode);
+    __asm__ volatile("ldmxcsr %0" : : "m"(mode) : "memory");
 }
 
 #elif defined(__aarch64__)
