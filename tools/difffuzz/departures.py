@@ -271,6 +271,7 @@ LISTED: dict[str, Condition] = {
     and bool(d.kw("do_sample")),
     "mamba2 with beams and a cache": lambda d: d.stays() and "inputs_embeds" not in d.case,
     "mamba2 with beams and a cache: embeddings": lambda d: d.stays() and "inputs_embeds" in d.case,  # which turn the cache on
+    "mamba2 with beams and a cache: its states": lambda d: d.stays() and d.keeps_states,
     "hidden states of mamba2": lambda d: d.model["family"] == "mamba2" and "hidden_states/" in d.sentence,
     "lfm2, a prompt shorter than the convolution's window": lambda d: d.short() and d.cached and not d.embedded,
     "lfm2, a prompt shorter than the convolution's window: embeddings": lambda d: d.short() and d.embedded,

@@ -440,6 +440,7 @@ STANDINS: dict[str, Standin] = {
     "models with recurrent layers: several tokens on top of a filled cache: a call": Standin(_recomputing),
     "mamba2 with beams and a cache": Standin(_recomputing),
     "mamba2 with beams and a cache: embeddings": Standin(patch=embeddings_anew),
+    "mamba2 with beams and a cache: its states": Standin(last_places=True),
     "hidden states of mamba2": Standin(patch=embedded_first),
     "lfm2, a prompt shorter than the convolution's window": Standin(_recomputing),
     "lfm2, a prompt shorter than the convolution's window: embeddings": Standin(patch=embeddings_anew),
