@@ -136,9 +136,7 @@ bool cdz_plan_is_newest(const cdz_plan *plan)
 
 cdz_status cdz_plan_renew(const cdz_plan *plan, cdz_plan **out, cdz_error *err)
 {
-    const cdz_plan_inputs *in = &plan->inputs;
-    return cdz_pipeline_plan(plan->pipeline, in->model_generation, in->kwargs, in->assistant, out,
-                             err);
+    return cdz_pipeline_plan_of(plan->pipeline, plan->inputs, out, err);
 }
 
 /* --- files ------------------------------------------------------------------------------------------------ */

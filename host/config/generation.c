@@ -254,7 +254,7 @@ static cdz_status check_errors(cdz_resolution *res, cdz_error *err)
     if (compile) return bad(res, "compile_config", "nothing is compiled here; remove it", err);
     if (res->generation.low_memory.value && res->generation.num_beams > 1)
         return bad(res, "low_memory", "is not possible with beams", err);
-    if (res->generation.prefill_chunk_size.set && !res->generation.use_cache)
+    if (res->generation.prefill_chunk_size.set && !res->generation.use_cache && !res->has_embeds)
         return bad(res, "prefill_chunk_size", "needs use_cache = true", err);
     return CDZ_OK;
 }

@@ -45,6 +45,7 @@ typedef struct cdz_plan_assistant {
 typedef struct cdz_plan_inputs {
     const cdz_json *model_generation, *kwargs; /* or NULL */
     const cdz_plan_assistant *assistant;       /* or NULL */
+    bool has_embeds; /* the prompt is embeddings, with which the reference turns the cache on */
 } cdz_plan_inputs;
 
 /* What one request runs with. Immutable; freed whole. Keeps its pipeline, and so its modules, alive. */
@@ -116,6 +117,9 @@ void cdz_pipeline_release(cdz_pipeline *pipeline);
 cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
                              const cdz_json *kwargs, const cdz_plan_assistant *assistant,
                              cdz_plan **out, cdz_error *err);
+/* The same, of a request whose prompt may be embeddings. */
+cdz_status cdz_pipeline_plan_of(cdz_pipeline *pipeline, cdz_plan_inputs inputs, cdz_plan **out,
+                                cdz_error *err);
 /* The settings that a plan's requests are marked with; NULL: none. As long as the plan. */
 const struct cdz_watermark *cdz_plan_watermark(const cdz_plan *plan);
 void cdz_plan_free(cdz_plan *plan);

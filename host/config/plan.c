@@ -63,6 +63,7 @@ cdz_status cdz_planner_put_sources(cdz_planner *p)
 {
     const cdz_link *link = p->link;
     CDZ_TRY(cdz_resolution_begin(&p->res, &p->plan->arena, p->err));
+    p->res.has_embeds = p->plan->inputs.has_embeds;
     CDZ_TRY(cdz_resolution_put_model(&p->res, p->model, p->err));
     for (uint32_t i = 0; i < link->n_generation; i++) {
         const cdz_slot_value *v = &link->generation[i];
@@ -509,6 +510,7 @@ static cdz_status keep_inputs(cdz_plan *plan, const cdz_plan_inputs *given, cdz_
 {
     cdz_plan_inputs *own = &plan->inputs;
     own->model_generation = given->model_generation;
+    own->has_embeds = given->has_embeds;
     CDZ_TRY(keep_json(&plan->arena, given->kwargs, &own->kwargs, err));
     if (!given->assistant) return CDZ_OK;
     cdz_plan_assistant *assistant = cdz_arena_alloc(&plan->arena, sizeof *assistant);
@@ -545,17 +547,23 @@ cdz_status cdz_edition_plan(cdz_pipeline *pipeline, cdz_edition *edition,
     return cdz_err(err, st, "%s", own.text);
 }
 
+cdz_status cdz_pipeline_plan_of(cdz_pipeline *pipeline, cdz_plan_inputs inputs, cdz_plan **out,
+                                cdz_error *err)
+{
+    cdz_edition *edition;
+    CDZ_TRY(cdz_pipeline_freeze(pipeline, &edition, err));
+    if (inputs.kwargs && inputs.kwargs->type == CDZ_JSON_NULL) inputs.kwargs = NULL;
+    const cdz_status st = cdz_edition_plan(pipeline, edition, &inputs, out, err);
+    cdz_edition_release(edition);
+    return st;
+}
+
 cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
                              const cdz_json *kwargs, const cdz_plan_assistant *assistant,
                              cdz_plan **out, cdz_error *err)
 {
-    cdz_edition *edition;
-    CDZ_TRY(cdz_pipeline_freeze(pipeline, &edition, err));
-    if (kwargs && kwargs->type == CDZ_JSON_NULL) kwargs = NULL;
-    const cdz_plan_inputs inputs = {model_generation, kwargs, assistant};
-    const cdz_status st = cdz_edition_plan(pipeline, edition, &inputs, out, err);
-    cdz_edition_release(edition);
-    return st;
+    const cdz_plan_inputs inputs = {model_generation, kwargs, assistant, false};
+    return cdz_pipeline_plan_of(pipeline, inputs, out, err);
 }
 
 void cdz_plan_free(cdz_plan *plan)

@@ -97,6 +97,9 @@ static void embeddings_are_read_in_place_of_ids(void **state)
     static const char masked[] =
         "{\"prompt_ids\": null, \"attention_mask\": [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1], " KWARGS
         "}";
+    static const char chunks[] =
+        "{\"prompt_ids\": null, \"kwargs\": {\"max_new_tokens\": 8, \"use_cache\": false, "
+        "\"prefill_chunk_size\": 5}}";
     static const char tail[] = "{\"prompt_ids\": [33, 5, 90, 301, 8, 64, 120, 77], " KWARGS "}";
     cdz_result *want = run(f, (cdz_request){.json = with_ids});
     cdz_result *want_tail = run(f, (cdz_request){.json = tail});
@@ -109,6 +112,7 @@ static void embeddings_are_read_in_place_of_ids(void **state)
         {"beside fewer ids", other_ids, 3 + 8, false},
         {"alone", no_ids, 8, false},
         {"masked", masked, 8, true},
+        {"in chunks; the cache is on with them, whatever use_cache says", chunks, 8, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cdz_result *got =
