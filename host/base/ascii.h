@@ -13,6 +13,12 @@ static inline int cdz_hex_digit(int c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+/* Whether a byte is one of a set's; nothing below 0 is. strchr finds 0 in every set: its end. */
+static inline bool cdz_byte_in(int c, const char *set)
+{
+    return c > 0 && strchr(set, c) != NULL;
+}
+
 static inline bool cdz_ends_with(const char *text, const char *ending)
 {
     const size_t len = strlen(text), n = strlen(ending);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "params/params.h"
 
 #define MAX_PARAMS 256u
@@ -35,7 +36,7 @@ bool cdz_plugin_id_ok(const char *id)
     static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
     const size_t n = strspn(id, inner);
     if (id[n] != '\0' || n < 1 || n > CDZ_MAX_ID) return false;
-    return !strchr("._-", id[0]) && id[n - 1] != '.' && !strstr(id, "..");
+    return !cdz_byte_in(id[0], "._-") && id[n - 1] != '.' && !strstr(id, "..");
 }
 
 const char *cdz_plugin_id_last(const char *id)

@@ -185,7 +185,7 @@ static cdz_status escape(expression_reader *r, bool in_class, cdz_charset *set, 
         r->pos++;
         return CDZ_OK;
     }
-    if (strchr("dwsDWS", c)) {
+    if (cdz_byte_in(c, "dwsDWS")) {
         *single = false;
         r->pos++;
         cdz_charset_add_class(set, (char)c, r->ascii);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "grammar/bnf.h"
 #include "grammar/expression.h"
@@ -370,7 +371,7 @@ static cdz_status counts(cdz_bnf *b, uint32_t *min, uint32_t *max, bool *found)
     if (!*found) return CDZ_OK;
     skip(b, false);
     const int c = cdz_bnf_peek(b, 0);
-    if (c >= 0 && !strchr("0123456789,}", c)) return cdz_bnf_refuse(b, from, "a template");
+    if (c >= 0 && !cdz_byte_in(c, "0123456789,}")) return cdz_bnf_refuse(b, from, "a template");
     if (!cdz_bnf_number(b, min)) *min = 0;
     *max = *min;
     skip(b, false);
@@ -610,10 +611,10 @@ static cdz_status item(lark_reader *l)
     cdz_bnf_part part = {0};
     const size_t but = denials(b);
     const int c = cdz_bnf_peek(b, 0);
-    if (c >= 0 && strchr("()[]", c)) return bracket(l, c, but);
+    if (cdz_byte_in(c, "()[]")) return bracket(l, c, but);
     if (but && (c == '<' || (c == '%' && !is_here(b, "%regex"))))
         return cdz_bnf_refuse(b, but - 1, c == '<' ? "~ before a token" : "~ before a directive");
-    if (c >= 0 && strchr("\"/<%@", c)) {
+    if (cdz_byte_in(c, "\"/<%@")) {
         CDZ_TRY(written(l, c, &part));
         CDZ_TRY(deny(l, but, &part));
         CDZ_TRY(as_terminal(l, part, &part));

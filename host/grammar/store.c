@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/mutex.h"
 #include "grammar/states.h"
 
@@ -197,7 +198,7 @@ static bool is_name(char c)
 static bool looks_like_gbnf(const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {
-        while (i < len && text[i] && strchr(" \t\r\n", text[i])) i++;
+        while (i < len && cdz_byte_in(text[i], " \t\r\n")) i++;
         const size_t name = i;
         while (i < len && (is_name(text[i]))) i++;
         const bool named = i > name;

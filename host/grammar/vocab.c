@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "grammar/grow.h"
 
@@ -234,7 +235,7 @@ static bool is_cut_short(const char *text, uint32_t n)
 static bool is_blank(const sorted_token *t)
 {
     for (uint32_t i = 0; i < t->len; i++)
-        if (!strchr(" \t\n\r", t->bytes[i]) || !t->bytes[i]) return false;
+        if (!cdz_byte_in(t->bytes[i], " \t\n\r")) return false;
     return true;
 }
 

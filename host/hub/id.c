@@ -16,9 +16,9 @@ static bool is_part(const char *text, size_t len)
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     if (len == 0 || strspn(text, letters) < len) return false;
-    if (strchr("-.", text[0]) || strchr("-.", text[len - 1])) return false;
+    if (cdz_byte_in(text[0], "-.") || cdz_byte_in(text[len - 1], "-.")) return false;
     for (size_t i = 1; i < len; i++)
-        if (text[i] == text[i - 1] && strchr("-.", text[i])) return false;
+        if (text[i] == text[i - 1] && cdz_byte_in(text[i], "-.")) return false;
     return true;
 }
 

@@ -4,6 +4,7 @@
  * the descriptor exists and the call only wraps the table. */
 #include <string.h>
 
+#include "base/ascii.h"
 #include "describe/descriptor.h"
 #include "lua/script.h"
 #include "lua/types.h"
@@ -149,7 +150,7 @@ static const char *default_id(lua_State *L, cdz_lua_module *m)
     for (char *c = id; *c; c++) {
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c | 0x20);
-        else if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-", *c))
+        else if (!cdz_byte_in(*c, "abcdefghijklmnopqrstuvwxyz0123456789._-"))
             *c = '-';
     }
     for (char *c = id + 4; !cdz_plugin_id_ok(id) && *c; c++) /* a file's name may have odd dots */

@@ -3,6 +3,7 @@
 #include <lualib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "lua/pattern.h"
 #include "lua/session.h"
 
@@ -58,7 +59,7 @@ static int l_rep(lua_State *L)
 static bool has_specials(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (p[i] && strchr("^$*+?.([%-", p[i])) return true;
+        if (cdz_byte_in(p[i], "^$*+?.([%-")) return true;
     return false;
 }
 

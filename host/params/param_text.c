@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "params/param_types.h"
 
 /* --- reading --------------------------------------------------------------------------------------------- */
@@ -150,10 +151,10 @@ static cdz_status real_weights(const cdz_param *param, cdz_arena *arena, cdz_jso
     return CDZ_OK;
 }
 
-/* Starts like a number: else it is a word. */
+/* Starts like a number, or has nothing: else it is a word. */
 static bool numeric_text(const char *text)
 {
-    return strchr("0123456789-+", *text) != NULL;
+    return *text == '\0' || cdz_byte_in(*text, "0123456789-+");
 }
 
 static cdz_status read_list(const cdz_param *param, const char *text, cdz_arena *arena,

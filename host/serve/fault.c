@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/json.h"
 
 static const char *type_of(int status)
@@ -26,7 +27,7 @@ static void strip_folders(char *text)
 {
     char *out = text;
     for (const char *at = text; *at; *out++ = *at++) {
-        if (*at != '/' || (at > text && !strchr(" '\"(=", at[-1]))) continue;
+        if (*at != '/' || (at > text && !cdz_byte_in(at[-1], " '\"(="))) continue;
         if (strncmp(at, "/v1/", 4) == 0) continue;
         const char *last = at;
         const size_t n = strcspn(at, " '\"()=,");

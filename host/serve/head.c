@@ -33,7 +33,7 @@ static bool is_letter(unsigned char c)
 /* tchar of RFC 9110 */
 static bool is_token(unsigned char c)
 {
-    return is_digit(c) || is_letter(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
+    return is_digit(c) || is_letter(c) || cdz_byte_in(c, "!#$%&'*+-.^_`|~");
 }
 
 static bool all_tokens(cdz_slice s)

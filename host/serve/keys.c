@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 
 static bool add_key(cdz_api_keys *keys, const char *at, size_t len)
@@ -20,8 +21,8 @@ static bool add_key(cdz_api_keys *keys, const char *at, size_t len)
 
 static size_t trim(const char **at, size_t len)
 {
-    while (len && strchr(" \t\r", **at)) ++*at, len--;
-    while (len && strchr(" \t\r", (*at)[len - 1])) len--;
+    while (len && cdz_byte_in(**at, " \t\r")) ++*at, len--;
+    while (len && cdz_byte_in((*at)[len - 1], " \t\r")) len--;
     return len;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "serve/exchange.h"
 #include "serve/page.h"
@@ -563,7 +564,8 @@ static void take_trace(cdz_http_exchange *e, cdz_slice value)
     enum { LENGTH = sizeof form - 1, TRACE = 3, PARENT = 36 };
     if (!value.at || value.len < LENGTH) return;
     for (size_t i = 0; i < LENGTH; i++)
-        if (form[i] == '-' ? value.at[i] != '-' : !strchr("0123456789abcdef", value.at[i])) return;
+        if (form[i] == '-' ? value.at[i] != '-' : !cdz_byte_in(value.at[i], "0123456789abcdef"))
+            return;
     if (value.len > LENGTH && (strncmp(value.at, "00", 2) == 0 || value.at[LENGTH] != '-')) return;
     if (strncmp(value.at, "ff", 2) == 0 || strspn(value.at + TRACE, "0") >= 32 ||
         strspn(value.at + PARENT, "0") >= 16)

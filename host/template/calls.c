@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "template/reply.h"
 
 enum { MOST_DEPTH = 64, MOST_NAME = 256 };
@@ -433,7 +434,7 @@ static bool put_word(reading *r, part *p, cdz_buf *out)
                                            {"true", "true"}, {"false", "false"}, {"null", "null"}};
     cdz_json number;
     part word = {p->at, 0};
-    while (word.len < p->len && (is_letter(p->at[word.len]) || strchr("+-", p->at[word.len])))
+    while (word.len < p->len && (is_letter(p->at[word.len]) || cdz_byte_in(p->at[word.len], "+-")))
         word.len++;
     if (!word.len) return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -7,6 +7,7 @@
  * another recipient is a tool of the model's own trade, which nobody here answers, and counts as reasoning. */
 #include <string.h>
 
+#include "base/ascii.h"
 #include "template/reply_parts.h"
 
 enum { MOST_HEAD = 1024, MOST_NAME = 128 };
@@ -33,7 +34,7 @@ static const char *word_behind(const char *head, size_t len, const char *key, si
     found += strlen(key);
     const char *end = head + len;
     *n = 0;
-    while (found + *n < end && !strchr(" \t\r\n<", found[*n])) ++*n;
+    while (found + *n < end && !cdz_byte_in(found[*n], " \t\r\n<")) ++*n;
     return found;
 }
 

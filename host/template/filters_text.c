@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "template/methods.h"
 
 bool tpl_given(value v)
@@ -70,7 +71,7 @@ static value f_title(state *st, value x, const value *p, const args *all)
         while (at < text.len && !separator) {
             size_t next = at;
             code = tpl_next_code(text.s, text.len, &next);
-            separator = tpl_is_space(code) || (code < 0x80 && code && strchr("-({[<", (int)code));
+            separator = tpl_is_space(code) || (code < 0x80 && cdz_byte_in((int)code, "-({[<"));
             if (!separator) at = next;
         }
         put_titled(st, &out, tpl_sub_text(text, from, at));
@@ -388,7 +389,7 @@ static void put_quoted(state *st, cdz_buf *out, value text, bool form)
         const unsigned char c = (unsigned char)text.s[i];
         static const char digits[] = "0123456789ABCDEF";
         const char hex[3] = {'%', digits[c >> 4], digits[c & 15]};
-        if ((c < 0x80 && isalnum(c)) || (c && strchr("_.-~", c)) || (c == '/' && !form))
+        if ((c < 0x80 && isalnum(c)) || cdz_byte_in(c, "_.-~") || (c == '/' && !form))
             tpl_put(st, out, text.s + i, 1);
         else if (form && c == ' ')
             tpl_put(st, out, "+", 1);
@@ -437,7 +438,8 @@ static value f_xmlattr(state *st, value x, const value *p, const args *all)
         if (item.kind == V_NONE || item.kind == V_UNDEFINED) continue;
         tpl_touch(st, (uint64_t)key.len * PER_CODE);
         for (size_t k = 0; k < key.len; k++)
-            if (strchr(" \t\n\f\r/>=", key.s[k])) return tpl_fail(st, "xmlattr: an invalid name");
+            if (cdz_byte_in(key.s[k], " \t\n\f\r/>="))
+                return tpl_fail(st, "xmlattr: an invalid name");
         item = tpl_to_text(st, item);
         if (out.len || tpl_flag_or(st, p[0], true)) tpl_put(st, &out, " ", 1);
         tpl_put_escaped(st, &out, key.s, key.len);

@@ -301,7 +301,7 @@ static cdz_status lex_operator(lexer *lx)
             return add_token(lx, T_OPERATOR, lx->at - 2, twos[i], 2);
         }
     const char c = lx->s[lx->at];
-    if (c == '\0' || !strchr("+-/*%~[](){}><=.:|,;", c)) {
+    if (!cdz_byte_in(c, "+-/*%~[](){}><=.:|,;")) {
         char text[64];
         snprintf(text, sizeof text,
                  isprint((unsigned char)c) ? "unexpected character '%c'" : "unexpected byte %d",
@@ -420,8 +420,7 @@ static cdz_status lex_all(lexer *lx)
     while (lx->at < lx->len) {
         const size_t from = lx->at;
         size_t tag = from;
-        while (tag + 1 < lx->len &&
-               !(lx->s[tag] == '{' && lx->s[tag + 1] != '\0' && strchr("{%#", lx->s[tag + 1])))
+        while (tag + 1 < lx->len && !(lx->s[tag] == '{' && cdz_byte_in(lx->s[tag + 1], "{%#")))
             tag++;
         if (tag + 1 >= lx->len) {
             CDZ_TRY(add_text(lx, from, lx->len));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "template/value.h"
 
@@ -118,8 +119,7 @@ static void put_spec(state *st, cdz_buf *to, const spec *s, value v)
         tpl_fail_limit(st, "a width or precision of more than %d", FORMAT_WIDTH);
         return;
     }
-    const bool floats = s->type && strchr("eEfFgG%", s->type),
-               ints = s->type && strchr("dxXobiu", s->type);
+    const bool floats = cdz_byte_in(s->type, "eEfFgG%"), ints = cdz_byte_in(s->type, "dxXobiu");
     if ((floats || ints) && !tpl_is_number(v))
         tpl_fail(st, "format '%c' needs a number, not %s", s->type, tpl_type_name(v));
     else if (floats || (v.kind == V_FLOAT && !ints && s->type != 's'))
@@ -231,7 +231,7 @@ static void put_percent(percent *p, cdz_buf *to)
         v = tpl_take_text(p->st, &text);
         s.type = 's';
     }
-    if (!s.type || !strchr("diuoxXeEfFgGs", s.type)) {
+    if (!cdz_byte_in(s.type, "diuoxXeEfFgGs")) {
         tpl_fail(p->st, "unsupported format character '%c'", s.type ? s.type : '?');
         return;
     }
@@ -260,7 +260,7 @@ value tpl_format_percent(state *st, value format, const args *all, bool maps)
 
 static bool is_align(value text, size_t at)
 {
-    return at < text.len && strchr("<>^=", text.s[at]) && text.s[at] != '\0';
+    return at < text.len && cdz_byte_in(text.s[at], "<>^=");
 }
 
 static bool take_char(value text, size_t *at, char c)
@@ -288,7 +288,7 @@ static spec parse_spec(state *st, value text)
     s.comma = take_char(text, &at, ',');
     if (take_char(text, &at, '.')) s.precision = read_number(text, &at);
     if (at < text.len) s.type = text.s[at++];
-    if (at < text.len || (s.type && !strchr("sdxXobeEfFgG%", s.type)))
+    if (at < text.len || (s.type && !cdz_byte_in(s.type, "sdxXobeEfFgG%")))
         tpl_fail(st, "invalid format specifier '%.*s'", (int)text.len, text.s);
     if (s.align == '=') {
         s.align = 0;

@@ -74,7 +74,7 @@ static bool copy_escape(reader *r)
     default: break;
     }
     /* References, calls, controls, the start of the match moved. */
-    if (ahead(r, 1) == '\0' || strchr("0123456789kgKcCMoQE", ahead(r, 1))) return false;
+    if (ahead(r, 1) == '\0' || cdz_byte_in(ahead(r, 1), "0123456789kgKcCMoQE")) return false;
     return copy(r, 1) && copy_char(r);
 }
 
@@ -98,7 +98,7 @@ static bool copy_class(reader *r)
 static bool copy_options(reader *r, bool *opens)
 {
     size_t k = 2;
-    while (strchr("ims-", ahead(r, k)) && ahead(r, k)) k++;
+    while (cdz_byte_in(ahead(r, k), "ims-")) k++;
     *opens = ahead(r, k) == ':';
     return (*opens || ahead(r, k) == ')') && copy(r, k + 1);
 }
