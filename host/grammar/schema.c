@@ -80,8 +80,8 @@ cdz_status cdz_schema_push(cdz_schema *s, cdz_schema_list *list, const cdz_json 
                                 "too many schemas hold at one place (grammar_max_states)");
     if (!cdz_grow(&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at))
         return cdz_schema_no_memory(s);
-    list->at[list->n++] =
-        (cdz_schema_entry){.schema = schema, .parent = list->parent, .silent = list->silent};
+    list->at[list->n++] = (cdz_schema_entry){
+        .schema = schema, .parent = list->parent, .via = list->via, .silent = list->silent};
     return CDZ_OK;
 }
 
@@ -93,6 +93,13 @@ static cdz_status schemas_of(const cdz_schema *s, const cdz_json *schema, const 
     if (v && (v->type != CDZ_JSON_ARRAY || !v->len))
         return cdz_schema_wrong(s, v, keyword, "expected a list of schemas");
     return CDZ_OK;
+}
+
+uint32_t cdz_schema_place_of(const cdz_json *object, const cdz_json *value)
+{
+    const size_t to_value = offsetof(cdz_json_member, value);
+    if (!value) return CDZ_VIA_LAST;
+    return (uint32_t)((const cdz_json_member *)((const char *)value - to_value) - object->members);
 }
 
 /* What an entry leads to. */
@@ -111,19 +118,18 @@ static cdz_status add_led(cdz_schema *s, cdz_schema_list *list, uint32_t next)
         return cdz_schema_push(s, list, target);
     }
     CDZ_TRY(refuse_keywords(s, at));
-    if (ref) {
-        CDZ_TRY(cdz_schema_resolve(s, ref, "$ref", &target));
-        CDZ_TRY(cdz_schema_push(s, list, target));
-    }
-    static const char *const dynamic[] = {"$dynamicRef", "$recursiveRef"};
-    for (size_t i = 0; i < 2; i++) {
-        const cdz_json *v = cdz_json_get(at, dynamic[i]);
+    static const char *const refs[] = {"$ref", "$dynamicRef", "$recursiveRef"};
+    for (size_t i = 0; i < sizeof refs / sizeof *refs; i++) {
+        const cdz_json *v = cdz_json_get(at, refs[i]);
         if (!v) continue;
-        CDZ_TRY(cdz_schema_resolve(s, v, dynamic[i], &target));
+        CDZ_TRY(cdz_schema_resolve(s, v, refs[i], &target));
+        list->via = cdz_schema_place_of(at, v);
         CDZ_TRY(cdz_schema_push(s, list, target));
     }
+    list->via = CDZ_VIA_LAST;
     CDZ_TRY(cdz_schema_push_made(s, list, at));
     CDZ_TRY(schemas_of(s, at, "allOf", &all));
+    if (all) list->via = cdz_schema_place_of(at, all);
     for (uint32_t i = 0; all && i < all->len; i++)
         CDZ_TRY(cdz_schema_push(s, list, &all->items[i]));
     return CDZ_OK;
@@ -131,7 +137,7 @@ static cdz_status add_led(cdz_schema *s, cdz_schema_list *list, uint32_t next)
 
 cdz_status cdz_schema_add(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema)
 {
-    const uint32_t parent = list->parent;
+    const uint32_t parent = list->parent, via = list->via;
     const bool silent = list->silent;
     uint32_t next = list->n;
     CDZ_TRY(cdz_schema_push(s, list, schema));
@@ -141,6 +147,7 @@ cdz_status cdz_schema_add(cdz_schema *s, cdz_schema_list *list, const cdz_json *
         CDZ_TRY(add_led(s, list, next));
     }
     list->parent = parent;
+    list->via = via;
     list->silent = silent;
     return CDZ_OK;
 }
@@ -163,8 +170,8 @@ static bool same_list(const cdz_schema_list *a, const cdz_schema_list *b)
     bool same = a->n == b->n && a->never == b->never;
     for (uint32_t i = 0; same && i < a->n; i++)
         same = a->at[i].schema == b->at[i].schema && a->at[i].chosen == b->at[i].chosen &&
-               a->at[i].parent == b->at[i].parent && a->at[i].silent == b->at[i].silent &&
-               a->at[i].shared == b->at[i].shared;
+               a->at[i].parent == b->at[i].parent && a->at[i].via == b->at[i].via &&
+               a->at[i].silent == b->at[i].silent && a->at[i].shared == b->at[i].shared;
     return same;
 }
 
@@ -281,10 +288,13 @@ cdz_status cdz_schema_alternative(cdz_schema *s, const cdz_schema_list *list, ui
 {
     if (!list_copy(list, out) || !out->at) return cdz_schema_no_memory(s);
     out->at[entry].chosen |= bit;
+    const cdz_json *schema = out->at[entry].schema;
+    const cdz_json *choices = cdz_json_get(schema, bit == CDZ_CHOSEN_ONE ? "oneOf" : "anyOf");
     out->parent = entry + 1;
+    out->via = cdz_schema_place_of(schema, choices);
     out->silent = out->at[entry].silent;
     const cdz_status st = cdz_schema_add(s, out, choice);
-    out->parent = 0;
+    out->parent = out->via = 0;
     out->silent = false;
     if (st != CDZ_OK) cdz_schema_list_free(out);
     return st;
@@ -608,10 +618,13 @@ static cdz_status read_options(cdz_schema *s)
     const cdz_json *draft = cdz_json_get(s->root, "$schema"),
                    *x = cdz_json_get(s->root, "x-guidance");
     s->siblings_of_ref = true;
+    s->id = "$id";
     if (cdz_json_is(draft, CDZ_JSON_STRING))
         for (int d = '3'; d <= '7'; d++) {
             const char name[] = {'d', 'r', 'a', 'f', 't', '-', '0', (char)d, '\0'};
-            if (strstr(draft->string, name)) s->siblings_of_ref = false;
+            if (!strstr(draft->string, name)) continue;
+            s->siblings_of_ref = false;
+            if (d <= '4') s->id = "id";
         }
     if (cdz_json_is(s->root, CDZ_JSON_OBJECT) && x) {
         const cdz_json *flexible = cdz_json_get(x, "whitespace_flexible");

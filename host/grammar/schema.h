@@ -40,9 +40,12 @@ typedef struct cdz_schema_entry {
     const cdz_json *schema; /* an object */
     uint32_t chosen;        /* CDZ_CHOSEN_*: alternatives that the list holds already */
     uint32_t parent;        /* entry that it came from, + 1; 0: none */
-    bool silent;            /* made by a `not`: what it names, it says nothing about */
-    bool shared;            /* came from another entry too */
+    uint32_t via; /* by which member of that entry's schema; CDZ_VIA_LAST: by none that has a place */
+    bool silent; /* made by a `not`: what it names, it says nothing about */
+    bool shared; /* came from another entry too */
 } cdz_schema_entry;
+
+#define CDZ_VIA_LAST UINT32_MAX
 
 enum {
     CDZ_CHOSEN_ANY = 1,
@@ -55,9 +58,9 @@ enum {
 typedef struct cdz_schema_list {
     cdz_schema_entry *at;
     uint32_t n, cap;
-    bool never;      /* nothing satisfies it */
-    uint32_t parent; /* of entries that are pushed now */
-    bool silent;     /* so are they */
+    bool never;           /* nothing satisfies it */
+    uint32_t parent, via; /* of entries that are pushed now */
+    bool silent;          /* so are they */
 } cdz_schema_list;
 
 typedef struct cdz_schema_place {
@@ -117,6 +120,7 @@ typedef struct cdz_schema {
     cdz_item_table made_table; /* by what they were made of */
     cdz_schema_where where;
     bool siblings_of_ref; /* false: drafts up to 7, where $ref stands alone */
+    const char *id;       /* the keyword of a schema's name: "$id"; "id" in drafts up to 4 */
     bool compact;         /* no whitespace between tokens */
     cdz_schema_place *places;
     uint32_t n_places, places_cap, done;
@@ -147,6 +151,11 @@ cdz_status cdz_schema_wrong(const cdz_schema *s, const cdz_json *at, const char 
                             const char *text);
 cdz_status cdz_schema_refuse(const cdz_schema *s, const cdz_json *at, const char *keyword,
                              const char *text);
+
+/* Where a value stands among the members of its object. */
+uint32_t cdz_schema_place_of(const cdz_json *object, const cdz_json *value);
+/* A bound by its keyword; NULL: it has none. Draft 4 says by a boolean beside minimum or maximum whether that is reached. */
+const cdz_json *cdz_schema_bound(const cdz_json *schema, const char *keyword);
 
 /* Whether there is time left (grammar_max_ms). What may go on for long asks again and again. */
 cdz_status cdz_schema_in_time(const cdz_schema *s);

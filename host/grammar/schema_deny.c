@@ -307,7 +307,8 @@ static cdz_status deny(cdz_schema *s, const cdz_json *schema, const cdz_json **o
         return cdz_schema_wrong(s, schema, "not", "expected a schema");
     }
     for (size_t i = 0; schema->type == CDZ_JSON_OBJECT && i < sizeof rows / sizeof *rows; i++) {
-        const cdz_json *v = cdz_json_get(schema, rows[i].keyword);
+        const cdz_json *v = rows[i].how == DENY_BOUND ? cdz_schema_bound(schema, rows[i].keyword)
+                                                      : cdz_json_get(schema, rows[i].keyword);
         if (!v || st != CDZ_OK || (alone && strcmp(rows[i].keyword, "$ref") != 0)) continue;
         st = deny_keyword(&d, &rows[i], schema, v);
     }

@@ -175,6 +175,15 @@ static cdz_status narrow(const cdz_schema *s, const char *regex, cdz_chars_dfa *
     return CDZ_OK;
 }
 
+const cdz_json *cdz_schema_bound(const cdz_json *schema, const char *keyword)
+{
+    const bool strict = keyword[0] == 'e', lower = keyword[strict ? 10 : 1] == 'i';
+    const cdz_json *own = cdz_json_get(schema, keyword);
+    const cdz_json *flag = cdz_json_get(schema, lower ? "exclusiveMinimum" : "exclusiveMaximum");
+    if (!cdz_json_is(flag, CDZ_JSON_BOOL)) return own;
+    return flag->boolean == strict ? cdz_json_get(schema, lower ? "minimum" : "maximum") : NULL;
+}
+
 static cdz_status narrow_by_bound(const cdz_schema *s, const cdz_json *value, const char *keyword,
                                   cdz_chars_dfa *dfa, bool *bounded)
 {
@@ -339,7 +348,7 @@ static cdz_status narrow_all(const cdz_schema *s, const cdz_schema_list *list, b
                                         "exclusiveMaximum"};
     for (uint32_t i = 0; i < list->n; i++) {
         for (size_t k = 0; k < 4; k++) {
-            const cdz_json *v = cdz_json_get(list->at[i].schema, names[k]);
+            const cdz_json *v = cdz_schema_bound(list->at[i].schema, names[k]);
             if (v) CDZ_TRY(narrow_by_bound(s, v, names[k], dfa, bounded));
         }
         const cdz_json *m = cdz_json_get(list->at[i].schema, "multipleOf");
