@@ -15,6 +15,7 @@ enum {
     CDZ_SCHEMA_MAX_DEPTH = 256,    /* of the document, as JSON */
     CDZ_SCHEMA_MAX_LISTS = 200000, /* places */
     CDZ_SCHEMA_MAX_LIST = 2000,    /* schemas that hold at one place */
+    CDZ_SCHEMA_FEW_STATES = 3000,  /* of a pattern with lengths: so many are made */
     CDZ_SCHEMA_MAX_PATTERNS = 5,   /* patternProperties at one place */
     CDZ_SCHEMA_MAX_MULTIPLE = 5000,
     CDZ_SCHEMA_MAX_OVERLAPS = 200, /* pairs of a oneOf */
