@@ -75,7 +75,7 @@ static bool leads_on(const counted_work *w, uint32_t state)
 static cdz_status note_live(counted_work *w, uint32_t state, uint32_t count)
 {
     const uint32_t known = w->first[state];
-    if (known && w->spans[known - 1].lo == count + 1) {
+    if (w->spans && known && w->spans[known - 1].lo == count + 1) {
         w->spans[known - 1].lo = count;
         return CDZ_OK;
     }

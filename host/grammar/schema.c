@@ -1,6 +1,7 @@
 /* schema.c - JSON Schema: places and their rules, what is refused, alternatives, types. */
 #include "grammar/schema.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/utf8.h"
@@ -257,7 +258,7 @@ cdz_status cdz_schema_count(const cdz_schema *s, const cdz_json *schema, const c
     double n = 0;
     *found = v != NULL;
     if (!v) return CDZ_OK;
-    if (!cdz_json_number(v, &n) || n < 0 || n != (double)(uint64_t)(n < 1e15 ? n : 0))
+    if (!cdz_json_number(v, &n) || n < 0 || n != floor(n))
         return cdz_schema_wrong(s, v, keyword, "expected a whole number from 0");
     *out = n > 4e9 ? UINT32_MAX - 1 : (uint32_t)n;
     return CDZ_OK;

@@ -809,6 +809,8 @@ static void equal_places_are_one_state(void **state)
 static const struct {
     const char *regex, *says;
 } refused[] = {
+    {"a{4294967296}", "a count above 100000"},
+    {"a{0,4294967295}", "a count above 100000"},
     {"a(?=b)", "look-around at byte 4"},
     {"(a)\\1", "back-reference at byte 5"},
     {"(ab", "a ( without )"},
