@@ -247,6 +247,7 @@ cdz_status cdz_schema_types(const cdz_schema *s, const cdz_schema_list *list, ui
         if (denied) CDZ_TRY(types_named(s, denied, &own));
         if (denied) *types &= ~own;
         if (cdz_schema_denies(schema, "pattern")) *types &= CDZ_TYPE_STRING;
+        if (cdz_schema_denies(schema, "multipleOf")) *types &= CDZ_TYPE_INTEGER | CDZ_TYPE_FRACTION;
     }
     return CDZ_OK;
 }
@@ -284,19 +285,27 @@ uint32_t cdz_schema_byte(cdz_schema *s, uint32_t from, char byte)
 
 /* --- the body of a place ------------------------------------------------------------------------------- */
 
+/* Adds a choice of an entry. */
+static cdz_status add_choice(cdz_schema *s, cdz_schema_list *list, uint32_t entry, uint32_t bit,
+                             const cdz_json *choice)
+{
+    const cdz_json *schema = list->at[entry].schema;
+    const cdz_json *choices = cdz_json_get(schema, bit == CDZ_CHOSEN_ONE ? "oneOf" : "anyOf");
+    list->parent = entry + 1;
+    list->via = cdz_schema_place_of(schema, choices);
+    list->silent = list->at[entry].silent;
+    const cdz_status st = cdz_schema_add(s, list, choice);
+    list->parent = list->via = 0;
+    list->silent = false;
+    return st;
+}
+
 cdz_status cdz_schema_alternative(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
                                   uint32_t bit, const cdz_json *choice, cdz_schema_list *out)
 {
     if (!list_copy(list, out) || !out->at) return cdz_schema_no_memory(s);
     out->at[entry].chosen |= bit;
-    const cdz_json *schema = out->at[entry].schema;
-    const cdz_json *choices = cdz_json_get(schema, bit == CDZ_CHOSEN_ONE ? "oneOf" : "anyOf");
-    out->parent = entry + 1;
-    out->via = cdz_schema_place_of(schema, choices);
-    out->silent = out->at[entry].silent;
-    const cdz_status st = cdz_schema_add(s, out, choice);
-    out->parent = out->via = 0;
-    out->silent = false;
+    const cdz_status st = add_choice(s, out, entry, bit, choice);
     if (st != CDZ_OK) cdz_schema_list_free(out);
     return st;
 }
@@ -340,19 +349,25 @@ static cdz_status overlaps_of(cdz_schema *s, const cdz_schema_list *list, uint32
     return CDZ_OK;
 }
 
+static cdz_status add_denied(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema)
+{
+    const cdz_json *denied;
+    CDZ_TRY(cdz_schema_denied(s, schema, &denied));
+    list->silent = true;
+    const cdz_status st = cdz_schema_add(s, list, denied);
+    list->silent = false;
+    return st;
+}
+
 /* Takes out of a choice what the other ones allow. */
 static cdz_status exclude(cdz_schema *s, const cdz_json *choices, uint32_t choice,
                           const overlaps *all, cdz_schema_list *list)
 {
     for (uint32_t i = 0; i < all->n; i++) {
         const cdz_code_span *pair = &all->at[i];
-        const cdz_json *denied;
         if (pair->lo != choice && pair->hi != choice) continue;
-        const cdz_json *other = &choices->items[pair->lo == choice ? pair->hi : pair->lo];
-        cdz_status st = cdz_schema_denied(s, other, &denied);
-        list->silent = true;
-        if (st == CDZ_OK) st = cdz_schema_add(s, list, denied);
-        list->silent = false;
+        const cdz_status st =
+            add_denied(s, list, &choices->items[pair->lo == choice ? pair->hi : pair->lo]);
         if (st == CDZ_E_UNSUPPORTED)
             return cdz_schema_refuse(s, choices, "oneOf",
                                      "its alternatives are not certain to exclude each other");
@@ -395,40 +410,98 @@ static cdz_status put_choice(cdz_schema *s, cdz_schema_list *own, const cdz_sche
     return count_alternative(s, &s->places[n_places], chosen);
 }
 
-/* Of alternatives that may hold together, each says something about what it names: below unevaluatedProperties and
- * unevaluatedItems they must rule each other out, as those do that a keyword was made to. */
-static cdz_status check_alone(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
-                              const cdz_json *choices)
+/* --- alternatives that may hold together, below unevaluatedProperties and unevaluatedItems ------------------- */
+
+/* There each of them that holds says something about what it names: so each set of them is an alternative of its own, of which
+ * the others do not hold. Those that a keyword was made to rule each other out. */
+static cdz_status find_together(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                                const cdz_json *choices, overlaps *all)
 {
     const char *above = cdz_schema_unevaluated_above(list, entry);
-    overlaps all = {0};
     if (!above || list->at[entry].chosen & CDZ_CHOSEN_MADE) return CDZ_OK;
-    const cdz_status st = overlaps_of(s, list, entry, choices, &all);
-    const bool any = all.n > 0;
-    free(all.at);
-    if (st == CDZ_E_UNSUPPORTED || any)
-        return cdz_schema_refuse(s, choices, above,
-                                 "beside an anyOf whose alternatives may hold together");
+    const cdz_status st = overlaps_of(s, list, entry, choices, all);
+    if (st == CDZ_E_UNSUPPORTED || (st == CDZ_OK && all->n && choices->len > CDZ_SCHEMA_MAX_UNION))
+        return cdz_schema_refuse(
+            s, choices, above, "beside an anyOf of more than 5 alternatives that may hold together");
     return st;
+}
+
+static bool overlap_in(const overlaps *all, uint32_t lo, uint32_t hi)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->at[i].lo == lo && all->at[i].hi == hi) return true;
+    return false;
+}
+
+/* Whether no two of a set are known to exclude each other. */
+static bool may_hold(const overlaps *all, uint32_t set)
+{
+    for (uint32_t left = set; left; left &= left - 1)
+        for (uint32_t rest = left & (left - 1); rest; rest &= rest - 1)
+            if (!overlap_in(all, (uint32_t)__builtin_ctz(left), (uint32_t)__builtin_ctz(rest)))
+                return false;
+    return true;
+}
+
+/* To a list that has the first of a set: the others of it, and what does not hold. */
+static cdz_status add_set(cdz_schema *s, cdz_schema_list *own, uint32_t entry,
+                          const cdz_json *choices, const overlaps *all, uint32_t set)
+{
+    const uint32_t first = (uint32_t)__builtin_ctz(set);
+    for (uint32_t k = 0; k < choices->len; k++) {
+        const bool in = set >> k & 1,
+                   told = !overlap_in(all, k < first ? k : first, k < first ? first : k);
+        if (in && k != first)
+            CDZ_TRY(add_choice(s, own, entry, CDZ_CHOSEN_ANY, &choices->items[k]));
+        if (!in && !told) CDZ_TRY(add_denied(s, own, &choices->items[k]));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status put_sets(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                           const cdz_json *choices, const overlaps *all, const cdz_net_rule *rule)
+{
+    for (uint32_t set = 1; set < 1u << choices->len; set++) {
+        cdz_schema_list own;
+        const cdz_json *first = &choices->items[__builtin_ctz(set)];
+        if (!may_hold(all, set)) continue;
+        CDZ_TRY(cdz_schema_alternative(s, list, entry, CDZ_CHOSEN_ANY, first, &own));
+        cdz_status st = add_set(s, &own, entry, choices, all, set);
+        if (st == CDZ_E_UNSUPPORTED)
+            st = cdz_schema_refuse(s, choices, cdz_schema_unevaluated_above(list, entry),
+                                   "beside an anyOf whose alternatives may hold together");
+        if (st == CDZ_OK) st = put_choice(s, &own, &list->at[entry], rule);
+        cdz_schema_list_free(&own);
+        CDZ_TRY(st);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status put_each(cdz_schema *s, const cdz_schema_list *list, uint32_t entry, uint32_t bit,
+                           const cdz_json *choices, const overlaps *all, const cdz_net_rule *rule)
+{
+    for (uint32_t k = 0; k < choices->len; k++) {
+        cdz_schema_list own;
+        CDZ_TRY(cdz_schema_alternative(s, list, entry, bit, &choices->items[k], &own));
+        cdz_status st = exclude(s, choices, k, all, &own);
+        if (st == CDZ_OK) st = put_choice(s, &own, &list->at[entry], rule);
+        cdz_schema_list_free(&own);
+        CDZ_TRY(st);
+    }
+    return CDZ_OK;
 }
 
 static cdz_status put_choices(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
                               uint32_t bit, const cdz_json *choices, const cdz_net_rule *rule)
 {
     overlaps all = {0};
-    cdz_status st = CDZ_OK;
-    if (bit == CDZ_CHOSEN_ONE)
-        st = overlaps_of(s, list, entry, choices, &all);
-    else
-        st = check_alone(s, list, entry, choices);
-    for (uint32_t k = 0; st == CDZ_OK && k < choices->len; k++) {
-        cdz_schema_list own;
-        st = cdz_schema_alternative(s, list, entry, bit, &choices->items[k], &own);
-        if (st != CDZ_OK) break;
-        st = exclude(s, choices, k, &all, &own);
-        if (st == CDZ_OK) st = put_choice(s, &own, &list->at[entry], rule);
-        cdz_schema_list_free(&own);
-    }
+    const bool one = bit == CDZ_CHOSEN_ONE;
+    cdz_status st = one ? overlaps_of(s, list, entry, choices, &all)
+                        : find_together(s, list, entry, choices, &all);
+    if (st == CDZ_OK && !one && all.n)
+        st = put_sets(s, list, entry, choices, &all, rule);
+    else if (st == CDZ_OK)
+        st = put_each(s, list, entry, bit, choices, &all, rule);
     free(all.at);
     return st;
 }

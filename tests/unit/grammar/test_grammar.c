@@ -442,7 +442,7 @@ static const struct {
      ""},
     {"{\"uniqueItems\": true, \"items\": {\"enum\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]}}",
      "uniqueItems is not supported: of more than 12 values (grammar_max_states)"},
-    {"{\"type\": \"object\", \"anyOf\": [{\"properties\": {\"a\": {}}}, {\"properties\": {\"b\": {}}}], "
+    {"{\"type\": \"object\", \"anyOf\": [{\"patternProperties\": {\"a\": {}}}, {\"required\": [\"b\"]}], "
      "\"unevaluatedProperties\": false}",
      "unevaluatedProperties is not supported: beside an anyOf whose alternatives may hold together"},
     {"{\"type\": \"array\", \"contains\": {}, \"unevaluatedItems\": false}",
