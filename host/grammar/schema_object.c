@@ -120,11 +120,22 @@ static uint32_t link_entries(const cdz_schema_list *list, uint32_t *first, uint3
     return root;
 }
 
-/* Whether an entry's own properties stand before the member that leads to another. */
+/* Where an entry's own keys stand: at the first keyword about them. */
+static uint32_t own_place(const cdz_json *schema)
+{
+    static const char *const names[] = {"properties", "patternProperties", "additionalProperties"};
+    uint32_t first = CDZ_VIA_LAST;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const uint32_t place = cdz_schema_place_of(schema, cdz_json_get(schema, names[i]));
+        if (place < first) first = place;
+    }
+    return first;
+}
+
+/* Whether they stand before the member that leads to another entry. */
 static bool is_before(const cdz_schema_list *list, uint32_t entry, uint32_t other)
 {
-    const cdz_json *schema = list->at[entry].schema, *own = cdz_json_get(schema, "properties");
-    return !own || cdz_schema_place_of(schema, own) < list->at[other].via;
+    return own_place(list->at[entry].schema) < list->at[other].via;
 }
 
 /* Entries as a reader meets them, from left to right: what a member leads to stands where the member does. order has room for
