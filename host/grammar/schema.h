@@ -19,6 +19,7 @@ enum {
     CDZ_SCHEMA_MAX_PATTERNS = 5,   /* patternProperties at one place */
     CDZ_SCHEMA_MAX_MULTIPLE = 5000,
     CDZ_SCHEMA_MAX_OVERLAPS = 200, /* pairs of a oneOf */
+    CDZ_SCHEMA_MAX_WANTED = 3,     /* contains at one place */
     CDZ_SCHEMA_MAX_DENIED_ONE = 8, /* alternatives of a oneOf that is denied */
     CDZ_SCHEMA_MAX_UNION = 5,      /* alternatives that may hold together, below unevaluated* */
     CDZ_SCHEMA_MAX_MADE = 1024, /* alternatives of a place that not, if and dependents multiply to */
