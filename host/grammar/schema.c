@@ -310,14 +310,19 @@ cdz_status cdz_schema_alternative(cdz_schema *s, const cdz_schema_list *list, ui
     return st;
 }
 
-/* Pairs of a oneOf that may hold of one value. */
+/* Two alternatives, the first and a later one, that may hold of one value; but_objects: of none that is an object. */
+typedef struct overlap_pair {
+    uint32_t lo, hi;
+    bool but_objects;
+} overlap_pair;
+
 typedef struct overlaps {
-    cdz_code_span *at;
+    overlap_pair *at;
     uint32_t n, cap;
 } overlaps;
 
 static cdz_status overlap(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
-                          const cdz_json *choices, cdz_code_span pair, overlaps *all)
+                          const cdz_json *choices, overlap_pair pair, overlaps *all)
 {
     cdz_schema_list a = {0}, b = {0};
     bool apart = false;
@@ -326,6 +331,7 @@ static cdz_status overlap(cdz_schema *s, const cdz_schema_list *list, uint32_t e
     if (st == CDZ_OK)
         st = cdz_schema_alternative(s, list, entry, CDZ_CHOSEN_ONE, &choices->items[pair.hi], &b);
     if (st == CDZ_OK) st = cdz_schema_apart(s, &a, &b, &apart);
+    if (st == CDZ_OK && !apart) st = cdz_schema_objects_apart(s, &a, &b, &pair.but_objects);
     cdz_schema_list_free(&a);
     cdz_schema_list_free(&b);
     if (st != CDZ_OK || apart) return st;
@@ -345,14 +351,16 @@ static cdz_status overlaps_of(cdz_schema *s, const cdz_schema_list *list, uint32
     CDZ_TRY(cdz_schema_told_apart(s, list, entry, choices, &apart));
     for (uint32_t k = 0; !apart && k < choices->len; k++)
         for (uint32_t i = 0; i < k; i++)
-            CDZ_TRY(overlap(s, list, entry, choices, (cdz_code_span){i, k}, all));
+            CDZ_TRY(overlap(s, list, entry, choices, (overlap_pair){i, k, false}, all));
     return CDZ_OK;
 }
 
-static cdz_status add_denied(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema)
+static cdz_status add_denied(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema,
+                             bool but_objects)
 {
     const cdz_json *denied;
-    CDZ_TRY(cdz_schema_denied(s, schema, &denied));
+    CDZ_TRY(but_objects ? cdz_schema_denied_but_objects(s, schema, &denied)
+                        : cdz_schema_denied(s, schema, &denied));
     list->silent = true;
     const cdz_status st = cdz_schema_add(s, list, denied);
     list->silent = false;
@@ -364,10 +372,10 @@ static cdz_status exclude(cdz_schema *s, const cdz_json *choices, uint32_t choic
                           const overlaps *all, cdz_schema_list *list)
 {
     for (uint32_t i = 0; i < all->n; i++) {
-        const cdz_code_span *pair = &all->at[i];
+        const overlap_pair *pair = &all->at[i];
         if (pair->lo != choice && pair->hi != choice) continue;
-        const cdz_status st =
-            add_denied(s, list, &choices->items[pair->lo == choice ? pair->hi : pair->lo]);
+        const cdz_status st = add_denied(
+            s, list, &choices->items[pair->lo == choice ? pair->hi : pair->lo], pair->but_objects);
         if (st == CDZ_E_UNSUPPORTED)
             return cdz_schema_refuse(s, choices, "oneOf",
                                      "its alternatives are not certain to exclude each other");
@@ -453,7 +461,7 @@ static cdz_status add_set(cdz_schema *s, cdz_schema_list *own, uint32_t entry,
                    told = !overlap_in(all, k < first ? k : first, k < first ? first : k);
         if (in && k != first)
             CDZ_TRY(add_choice(s, own, entry, CDZ_CHOSEN_ANY, &choices->items[k]));
-        if (!in && !told) CDZ_TRY(add_denied(s, own, &choices->items[k]));
+        if (!in && !told) CDZ_TRY(add_denied(s, own, &choices->items[k], false));
     }
     return CDZ_OK;
 }

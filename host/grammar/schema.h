@@ -19,6 +19,7 @@ enum {
     CDZ_SCHEMA_MAX_PATTERNS = 5,   /* patternProperties at one place */
     CDZ_SCHEMA_MAX_MULTIPLE = 5000,
     CDZ_SCHEMA_MAX_OVERLAPS = 200, /* pairs of a oneOf */
+    CDZ_SCHEMA_MAX_HOPS = 8,       /* from reference to reference */
     CDZ_SCHEMA_MAX_WANTED = 3,     /* contains at one place */
     CDZ_SCHEMA_MAX_DENIED_ONE = 8, /* alternatives of a oneOf that is denied */
     CDZ_SCHEMA_MAX_UNION = 5,      /* alternatives that may hold together, below unevaluated* */
@@ -190,6 +191,9 @@ void cdz_schema_where_free(cdz_schema_where *w);
 
 /* schema_deny.c: what a schema does not allow, as a schema. */
 cdz_status cdz_schema_denied(cdz_schema *s, const cdz_json *schema, const cdz_json **out);
+/* What it does not allow, and all objects. */
+cdz_status cdz_schema_denied_but_objects(cdz_schema *s, const cdz_json *schema,
+                                         const cdz_json **out);
 /* Whether `not` around it is read as it stands: a type, an enum, a const or a pattern, alone. */
 bool cdz_schema_is_atom(const cdz_json *denied);
 /* Pushes what not, if and dependents of a schema come down to. */
@@ -255,6 +259,9 @@ cdz_status cdz_schema_told_apart(cdz_schema *s, const cdz_schema_list *list, uin
 /* Whether no value satisfies both lists; true only where that is certain. */
 cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_schema_list *b,
                             bool *apart);
+/* Whether no object does. */
+cdz_status cdz_schema_objects_apart(cdz_schema *s, const cdz_schema_list *a,
+                                    const cdz_schema_list *b, bool *apart);
 /* Whether nothing satisfies a list; true only where that is certain. */
 cdz_status cdz_schema_void(cdz_schema *s, const cdz_schema_list *list, bool *nothing);
 

@@ -115,6 +115,14 @@ static cdz_status by_required(cdz_schema *s, const cdz_schema_list *a, const cdz
     return CDZ_OK;
 }
 
+cdz_status cdz_schema_objects_apart(cdz_schema *s, const cdz_schema_list *a,
+                                    const cdz_schema_list *b, bool *apart)
+{
+    *apart = false;
+    CDZ_TRY(by_required(s, a, b, apart));
+    return by_required(s, b, a, apart);
+}
+
 cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_schema_list *b,
                             bool *apart)
 {
@@ -128,11 +136,7 @@ cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_s
     if (!*apart) CDZ_TRY(by_values(s, b, a, apart));
     if (!*apart && !(common & ~(uint32_t)(CDZ_TYPE_INTEGER | CDZ_TYPE_FRACTION)))
         *apart = above(a, b) || above(b, a);
-    if (!*apart && common == CDZ_TYPE_OBJECT) {
-        CDZ_TRY(by_required(s, a, b, apart));
-        CDZ_TRY(by_required(s, b, a, apart));
-    }
-    return CDZ_OK;
+    return !*apart && common == CDZ_TYPE_OBJECT ? cdz_schema_objects_apart(s, a, b, apart) : CDZ_OK;
 }
 
 /* --- many alternatives --------------------------------------------------------------------------------- */

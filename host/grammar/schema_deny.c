@@ -123,7 +123,7 @@ typedef enum deny_how {
 typedef struct deny_row {
     const char *keyword;
     deny_how how;
-    const char *type, *other;
+    const char *type, *other; /* type: of the values that it asks something of; NULL: several */
 } deny_row;
 
 static const deny_row rows[] = {
@@ -148,10 +148,10 @@ static const deny_row rows[] = {
     {"if", DENY_IF, NULL, NULL},
     {"$ref", DENY_REF, NULL, NULL},
     {"$dynamicRef", DENY_REF, NULL, NULL},
-    {"required", DENY_REQUIRED, NULL, NULL},
-    {"properties", DENY_PROPERTIES, NULL, NULL},
-    {"additionalProperties", DENY_OTHERS, NULL, NULL},
-    {"unevaluatedProperties", DENY_OTHERS, NULL, NULL},
+    {"required", DENY_REQUIRED, "object", NULL},
+    {"properties", DENY_PROPERTIES, "object", NULL},
+    {"additionalProperties", DENY_OTHERS, "object", NULL},
+    {"unevaluatedProperties", DENY_OTHERS, "object", NULL},
     {"unevaluatedItems", DENY_OTHERS, NULL, NULL},
     {"additionalItems", DENY_ITEMS, NULL, NULL},
     {"items", DENY_ITEMS, NULL, NULL},
@@ -159,12 +159,12 @@ static const deny_row rows[] = {
     {"oneOf", DENY_ONE, NULL, NULL},
     {"format", DENY_NEVER, NULL, NULL},
     {"prefixItems", DENY_PLACES, NULL, NULL},
-    {"patternProperties", DENY_NEVER, NULL, NULL},
-    {"propertyNames", DENY_NEVER, NULL, NULL},
+    {"patternProperties", DENY_NEVER, "object", NULL},
+    {"propertyNames", DENY_NEVER, "object", NULL},
     {"uniqueItems", DENY_NEVER, NULL, NULL},
-    {"dependentRequired", DENY_DEPENDENT, NULL, NULL},
-    {"dependentSchemas", DENY_DEPENDENT, NULL, NULL},
-    {"dependencies", DENY_DEPENDENT, NULL, NULL},
+    {"dependentRequired", DENY_DEPENDENT, "object", NULL},
+    {"dependentSchemas", DENY_DEPENDENT, "object", NULL},
+    {"dependencies", DENY_DEPENDENT, "object", NULL},
     {"$recursiveRef", DENY_REF, NULL, NULL},
 };
 
@@ -380,7 +380,13 @@ static cdz_status deny_keyword(denial *d, const deny_row *row, const cdz_json *s
     }
 }
 
-static cdz_status deny(cdz_schema *s, const cdz_json *schema, const cdz_json **out)
+static bool asks_objects(const deny_row *row)
+{
+    return row->type && strcmp(row->type, "object") == 0;
+}
+
+/* but_objects: these are all let through. */
+static cdz_status deny(cdz_schema *s, const cdz_json *schema, bool but_objects, const cdz_json **out)
 {
     denial d = {.s = s, .at = schema};
     cdz_status st = CDZ_OK;
@@ -393,9 +399,11 @@ static cdz_status deny(cdz_schema *s, const cdz_json *schema, const cdz_json **o
     for (size_t i = 0; schema->type == CDZ_JSON_OBJECT && i < sizeof rows / sizeof *rows; i++) {
         const cdz_json *v = rows[i].how == DENY_BOUND ? cdz_schema_bound(schema, rows[i].keyword)
                                                       : cdz_json_get(schema, rows[i].keyword);
+        if (but_objects && asks_objects(&rows[i])) continue;
         if (!v || st != CDZ_OK || (alone && strcmp(rows[i].keyword, "$ref") != 0)) continue;
         st = deny_keyword(&d, &rows[i], schema, v);
     }
+    if (but_objects) put(&d, with(&d, "type", text(&d, "object")));
     const cdz_status end = finish(&d, out);
     return st != CDZ_OK ? st : end;
 }
@@ -460,6 +468,7 @@ static cdz_status make_dependent(cdz_schema *s, const cdz_json_member *asks, boo
 
 typedef enum made_kind {
     MADE_DENIED,
+    MADE_DENIED_BUT_OBJECTS,
     MADE_IF,
     MADE_DEPENDENT,
     MADE_DEPENDENT_PLACED,
@@ -489,8 +498,8 @@ static cdz_status make(cdz_schema *s, const void *from, made_kind kind, const ch
             *out = s->made[i - 1].schema;
             return CDZ_OK;
         }
-    if (kind == MADE_DENIED)
-        CDZ_TRY(deny(s, from, out));
+    if (kind == MADE_DENIED || kind == MADE_DENIED_BUT_OBJECTS)
+        CDZ_TRY(deny(s, from, kind == MADE_DENIED_BUT_OBJECTS, out));
     else if (kind == MADE_IF)
         CDZ_TRY(make_if(s, from, out));
     else
@@ -503,6 +512,23 @@ static cdz_status make(cdz_schema *s, const void *from, made_kind kind, const ch
 cdz_status cdz_schema_denied(cdz_schema *s, const cdz_json *schema, const cdz_json **out)
 {
     return make(s, schema, MADE_DENIED, "not", out);
+}
+
+static bool asks_something(const cdz_json *schema)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].how != DENY_REF && cdz_json_get(schema, rows[i].keyword)) return true;
+    return false;
+}
+
+cdz_status cdz_schema_denied_but_objects(cdz_schema *s, const cdz_json *schema, const cdz_json **out)
+{
+    for (int i = 0; i < CDZ_SCHEMA_MAX_HOPS; i++) {
+        const cdz_json *ref = cdz_json_get(schema, "$ref");
+        if (!ref || (s->siblings_of_ref && asks_something(schema))) break;
+        CDZ_TRY(cdz_schema_resolve(s, ref, "$ref", &schema));
+    }
+    return make(s, schema, MADE_DENIED_BUT_OBJECTS, "not", out);
 }
 
 const char *cdz_schema_made_of(const cdz_schema *s, const cdz_json *made)
