@@ -18,11 +18,12 @@ enum {
     CDZ_SCHEMA_FEW_STATES = 3000,  /* of a pattern with lengths: so many are made */
     CDZ_SCHEMA_MAX_PATTERNS = 5,   /* patternProperties at one place */
     CDZ_SCHEMA_MAX_MULTIPLE = 5000,
-    CDZ_SCHEMA_MAX_OVERLAPS = 200, /* pairs of a oneOf */
-    CDZ_SCHEMA_MAX_HOPS = 8,       /* from reference to reference */
-    CDZ_SCHEMA_MAX_WANTED = 3,     /* contains at one place */
-    CDZ_SCHEMA_MAX_DENIED_ONE = 8, /* alternatives of a oneOf that is denied */
-    CDZ_SCHEMA_MAX_UNION = 5,      /* alternatives that may hold together, below unevaluated* */
+    CDZ_SCHEMA_MAX_OVERLAPS = 200,      /* pairs of a oneOf */
+    CDZ_SCHEMA_MAX_HOPS = 8,            /* from reference to reference */
+    CDZ_SCHEMA_MAX_WANTED = 3,          /* contains at one place */
+    CDZ_SCHEMA_MAX_DENIED_PLACES = 200, /* of an array: what is denied repeats those before */
+    CDZ_SCHEMA_MAX_DENIED_ONE = 8,      /* alternatives of a oneOf that is denied */
+    CDZ_SCHEMA_MAX_UNION = 5,   /* alternatives that may hold together, below unevaluated* */
     CDZ_SCHEMA_MAX_MADE = 1024, /* alternatives of a place that not, if and dependents multiply to */
     CDZ_SCHEMA_FEW_MADE = 6,    /* so many of those keywords may make more */
     CDZ_SCHEMA_MAX_GRID = 50000, /* places of a counted object or array */

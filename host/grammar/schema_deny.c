@@ -263,6 +263,7 @@ static cdz_json whole(const denial *d, int64_t n)
 static cdz_status deny_places(denial *d, const deny_row *row, const cdz_json *places)
 {
     CDZ_TRY(shape(d, places, row->keyword, CDZ_JSON_ARRAY));
+    if (places->len > CDZ_SCHEMA_MAX_DENIED_PLACES) return refuse(d, row, places);
     cdz_json *before = cdz_arena_array(d->s->arena, places->len + 1, sizeof *before);
     if (!before) return cdz_schema_no_memory(d->s);
     for (uint32_t i = 0; i < places->len; before[i++] = truth(d, true)) {
