@@ -87,7 +87,7 @@ bool cdz_bnf_number(cdz_bnf *b, uint32_t *out)
     const size_t from = b->pos;
     for (int c; (c = cdz_bnf_peek(b, 0)) >= '0' && c <= '9'; b->pos++)
         if (n <= UINT32_MAX) n = n * 10 + (uint64_t)(c - '0');
-    *out = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    *out = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX - 1; /* UINT32_MAX: no end */
     return b->pos > from;
 }
 

@@ -397,7 +397,7 @@ static bool number(expression_reader *r, uint32_t *out)
         if (n <= UINT32_MAX) n = n * 10 + (uint64_t)(peek(r, 0) - '0');
         r->pos++;
     }
-    *out = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    *out = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX - 1; /* UINT32_MAX: no end */
     return r->pos > from;
 }
 

@@ -396,13 +396,12 @@ void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nf
     cdz_net_edge_add(net, base + nfa->end, to, CDZ_NET_NOTHING, 0);
 }
 
-/* The code points by which one state leads to another. */
-static void put_transition(cdz_net *net, const cdz_chars_dfa *dfa, uint32_t s, uint32_t t,
-                           uint32_t from, uint32_t to, bool json)
+void cdz_net_transition(cdz_net *net, const cdz_chars_dfa *dfa, uint32_t state, uint32_t next,
+                        uint32_t from, uint32_t to, bool json)
 {
     cdz_charset set = {0};
     for (uint32_t i = 0; i < dfa->n_cuts; i++)
-        if (dfa->next[(size_t)s * dfa->n_classes + dfa->class_of[i]] == t)
+        if (dfa->next[(size_t)state * dfa->n_classes + dfa->class_of[i]] == next)
             cdz_charset_add(&set, dfa->cuts[i],
                             i + 1 < dfa->n_cuts ? dfa->cuts[i + 1] - 1 : CDZ_CODE_MAX);
     cdz_charset_settle(&set);
@@ -420,7 +419,7 @@ void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *
         for (uint32_t c = 0; c < dfa->n_classes; c++) {
             bool again = !row[c];
             for (uint32_t d = 0; d < c && !again; d++) again = row[d] == row[c];
-            if (!again) put_transition(net, dfa, s, row[c], base + s, base + row[c], json);
+            if (!again) cdz_net_transition(net, dfa, s, row[c], base + s, base + row[c], json);
         }
         if (dfa->accepts[s]) cdz_net_edge_add(net, base + s, to, CDZ_NET_NOTHING, 0);
     }

@@ -136,6 +136,13 @@ uint32_t cdz_net_token_set(cdz_net *net, cdz_code_span *at, uint32_t n, bool but
 void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json);
 void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json);
 void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *dfa, bool json);
+/* The code points by which one state of an automaton leads to another, from a node to a node. */
+void cdz_net_transition(cdz_net *net, const cdz_chars_dfa *dfa, uint32_t state, uint32_t next,
+                        uint32_t from, uint32_t to, bool json);
+/* net_counted.c: of a trimmed automaton the texts of min to max characters; max UINT32_MAX: any number from min.
+ * CDZ_E_UNSUPPORTED: from which counts they can end is not to be said in few stretches; nothing was added. */
+cdz_status cdz_net_dfa_counted(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *dfa,
+                               uint32_t min, uint32_t max, bool json);
 /* The node before the last bytes of characters that leads to another by these bytes; UINT32_MAX: there is none. */
 uint32_t cdz_net_suffix_of(const cdz_net *net, uint32_t to, uint8_t lo, uint8_t hi);
 /* Whether an edge takes a byte with which a plain character begins. */

@@ -1,6 +1,7 @@
 /* schema.c - JSON Schema: places and their rules, what is refused, alternatives, types. */
 #include "grammar/schema.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/utf8.h"
@@ -80,8 +81,8 @@ cdz_status cdz_schema_push(cdz_schema *s, cdz_schema_list *list, const cdz_json 
                                 "too many schemas hold at one place (grammar_max_states)");
     if (!cdz_grow(&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at))
         return cdz_schema_no_memory(s);
-    list->at[list->n++] =
-        (cdz_schema_entry){.schema = schema, .parent = list->parent, .silent = list->silent};
+    list->at[list->n++] = (cdz_schema_entry){
+        .schema = schema, .parent = list->parent, .via = list->via, .silent = list->silent};
     return CDZ_OK;
 }
 
@@ -93,6 +94,13 @@ static cdz_status schemas_of(const cdz_schema *s, const cdz_json *schema, const 
     if (v && (v->type != CDZ_JSON_ARRAY || !v->len))
         return cdz_schema_wrong(s, v, keyword, "expected a list of schemas");
     return CDZ_OK;
+}
+
+uint32_t cdz_schema_place_of(const cdz_json *object, const cdz_json *value)
+{
+    const size_t to_value = offsetof(cdz_json_member, value);
+    if (!value) return CDZ_VIA_LAST;
+    return (uint32_t)((const cdz_json_member *)((const char *)value - to_value) - object->members);
 }
 
 /* What an entry leads to. */
@@ -111,19 +119,18 @@ static cdz_status add_led(cdz_schema *s, cdz_schema_list *list, uint32_t next)
         return cdz_schema_push(s, list, target);
     }
     CDZ_TRY(refuse_keywords(s, at));
-    if (ref) {
-        CDZ_TRY(cdz_schema_resolve(s, ref, "$ref", &target));
-        CDZ_TRY(cdz_schema_push(s, list, target));
-    }
-    static const char *const dynamic[] = {"$dynamicRef", "$recursiveRef"};
-    for (size_t i = 0; i < 2; i++) {
-        const cdz_json *v = cdz_json_get(at, dynamic[i]);
+    static const char *const refs[] = {"$ref", "$dynamicRef", "$recursiveRef"};
+    for (size_t i = 0; i < sizeof refs / sizeof *refs; i++) {
+        const cdz_json *v = cdz_json_get(at, refs[i]);
         if (!v) continue;
-        CDZ_TRY(cdz_schema_resolve(s, v, dynamic[i], &target));
+        CDZ_TRY(cdz_schema_resolve(s, v, refs[i], &target));
+        list->via = cdz_schema_place_of(at, v);
         CDZ_TRY(cdz_schema_push(s, list, target));
     }
+    list->via = CDZ_VIA_LAST;
     CDZ_TRY(cdz_schema_push_made(s, list, at));
     CDZ_TRY(schemas_of(s, at, "allOf", &all));
+    if (all) list->via = cdz_schema_place_of(at, all);
     for (uint32_t i = 0; all && i < all->len; i++)
         CDZ_TRY(cdz_schema_push(s, list, &all->items[i]));
     return CDZ_OK;
@@ -131,7 +138,7 @@ static cdz_status add_led(cdz_schema *s, cdz_schema_list *list, uint32_t next)
 
 cdz_status cdz_schema_add(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema)
 {
-    const uint32_t parent = list->parent;
+    const uint32_t parent = list->parent, via = list->via;
     const bool silent = list->silent;
     uint32_t next = list->n;
     CDZ_TRY(cdz_schema_push(s, list, schema));
@@ -141,6 +148,7 @@ cdz_status cdz_schema_add(cdz_schema *s, cdz_schema_list *list, const cdz_json *
         CDZ_TRY(add_led(s, list, next));
     }
     list->parent = parent;
+    list->via = via;
     list->silent = silent;
     return CDZ_OK;
 }
@@ -163,8 +171,8 @@ static bool same_list(const cdz_schema_list *a, const cdz_schema_list *b)
     bool same = a->n == b->n && a->never == b->never;
     for (uint32_t i = 0; same && i < a->n; i++)
         same = a->at[i].schema == b->at[i].schema && a->at[i].chosen == b->at[i].chosen &&
-               a->at[i].parent == b->at[i].parent && a->at[i].silent == b->at[i].silent &&
-               a->at[i].shared == b->at[i].shared;
+               a->at[i].parent == b->at[i].parent && a->at[i].via == b->at[i].via &&
+               a->at[i].silent == b->at[i].silent && a->at[i].shared == b->at[i].shared;
     return same;
 }
 
@@ -239,6 +247,7 @@ cdz_status cdz_schema_types(const cdz_schema *s, const cdz_schema_list *list, ui
         if (denied) CDZ_TRY(types_named(s, denied, &own));
         if (denied) *types &= ~own;
         if (cdz_schema_denies(schema, "pattern")) *types &= CDZ_TYPE_STRING;
+        if (cdz_schema_denies(schema, "multipleOf")) *types &= CDZ_TYPE_INTEGER | CDZ_TYPE_FRACTION;
     }
     return CDZ_OK;
 }
@@ -250,7 +259,7 @@ cdz_status cdz_schema_count(const cdz_schema *s, const cdz_json *schema, const c
     double n = 0;
     *found = v != NULL;
     if (!v) return CDZ_OK;
-    if (!cdz_json_number(v, &n) || n < 0 || n != (double)(uint64_t)(n < 1e15 ? n : 0))
+    if (!cdz_json_number(v, &n) || n < 0 || n != floor(n))
         return cdz_schema_wrong(s, v, keyword, "expected a whole number from 0");
     *out = n > 4e9 ? UINT32_MAX - 1 : (uint32_t)n;
     return CDZ_OK;
@@ -276,28 +285,44 @@ uint32_t cdz_schema_byte(cdz_schema *s, uint32_t from, char byte)
 
 /* --- the body of a place ------------------------------------------------------------------------------- */
 
+/* Adds a choice of an entry. */
+static cdz_status add_choice(cdz_schema *s, cdz_schema_list *list, uint32_t entry, uint32_t bit,
+                             const cdz_json *choice)
+{
+    const cdz_json *schema = list->at[entry].schema;
+    const cdz_json *choices = cdz_json_get(schema, bit == CDZ_CHOSEN_ONE ? "oneOf" : "anyOf");
+    list->parent = entry + 1;
+    list->via = cdz_schema_place_of(schema, choices);
+    list->silent = list->at[entry].silent;
+    const cdz_status st = cdz_schema_add(s, list, choice);
+    list->parent = list->via = 0;
+    list->silent = false;
+    return st;
+}
+
 cdz_status cdz_schema_alternative(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
                                   uint32_t bit, const cdz_json *choice, cdz_schema_list *out)
 {
     if (!list_copy(list, out) || !out->at) return cdz_schema_no_memory(s);
     out->at[entry].chosen |= bit;
-    out->parent = entry + 1;
-    out->silent = out->at[entry].silent;
-    const cdz_status st = cdz_schema_add(s, out, choice);
-    out->parent = 0;
-    out->silent = false;
+    const cdz_status st = add_choice(s, out, entry, bit, choice);
     if (st != CDZ_OK) cdz_schema_list_free(out);
     return st;
 }
 
-/* Pairs of a oneOf that may hold of one value. */
+/* Two alternatives, the first and a later one, that may hold of one value; but_objects: of none that is an object. */
+typedef struct overlap_pair {
+    uint32_t lo, hi;
+    bool but_objects;
+} overlap_pair;
+
 typedef struct overlaps {
-    cdz_code_span *at;
+    overlap_pair *at;
     uint32_t n, cap;
 } overlaps;
 
 static cdz_status overlap(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
-                          const cdz_json *choices, cdz_code_span pair, overlaps *all)
+                          const cdz_json *choices, overlap_pair pair, overlaps *all)
 {
     cdz_schema_list a = {0}, b = {0};
     bool apart = false;
@@ -306,6 +331,7 @@ static cdz_status overlap(cdz_schema *s, const cdz_schema_list *list, uint32_t e
     if (st == CDZ_OK)
         st = cdz_schema_alternative(s, list, entry, CDZ_CHOSEN_ONE, &choices->items[pair.hi], &b);
     if (st == CDZ_OK) st = cdz_schema_apart(s, &a, &b, &apart);
+    if (st == CDZ_OK && !apart) st = cdz_schema_objects_apart(s, &a, &b, &pair.but_objects);
     cdz_schema_list_free(&a);
     cdz_schema_list_free(&b);
     if (st != CDZ_OK || apart) return st;
@@ -325,8 +351,20 @@ static cdz_status overlaps_of(cdz_schema *s, const cdz_schema_list *list, uint32
     CDZ_TRY(cdz_schema_told_apart(s, list, entry, choices, &apart));
     for (uint32_t k = 0; !apart && k < choices->len; k++)
         for (uint32_t i = 0; i < k; i++)
-            CDZ_TRY(overlap(s, list, entry, choices, (cdz_code_span){i, k}, all));
+            CDZ_TRY(overlap(s, list, entry, choices, (overlap_pair){i, k, false}, all));
     return CDZ_OK;
+}
+
+static cdz_status add_denied(cdz_schema *s, cdz_schema_list *list, const cdz_json *schema,
+                             bool but_objects)
+{
+    const cdz_json *denied;
+    CDZ_TRY(but_objects ? cdz_schema_denied_but_objects(s, schema, &denied)
+                        : cdz_schema_denied(s, schema, &denied));
+    list->silent = true;
+    const cdz_status st = cdz_schema_add(s, list, denied);
+    list->silent = false;
+    return st;
 }
 
 /* Takes out of a choice what the other ones allow. */
@@ -334,14 +372,10 @@ static cdz_status exclude(cdz_schema *s, const cdz_json *choices, uint32_t choic
                           const overlaps *all, cdz_schema_list *list)
 {
     for (uint32_t i = 0; i < all->n; i++) {
-        const cdz_code_span *pair = &all->at[i];
-        const cdz_json *denied;
+        const overlap_pair *pair = &all->at[i];
         if (pair->lo != choice && pair->hi != choice) continue;
-        const cdz_json *other = &choices->items[pair->lo == choice ? pair->hi : pair->lo];
-        cdz_status st = cdz_schema_denied(s, other, &denied);
-        list->silent = true;
-        if (st == CDZ_OK) st = cdz_schema_add(s, list, denied);
-        list->silent = false;
+        const cdz_status st = add_denied(
+            s, list, &choices->items[pair->lo == choice ? pair->hi : pair->lo], pair->but_objects);
         if (st == CDZ_E_UNSUPPORTED)
             return cdz_schema_refuse(s, choices, "oneOf",
                                      "its alternatives are not certain to exclude each other");
@@ -384,40 +418,98 @@ static cdz_status put_choice(cdz_schema *s, cdz_schema_list *own, const cdz_sche
     return count_alternative(s, &s->places[n_places], chosen);
 }
 
-/* Of alternatives that may hold together, each says something about what it names: below unevaluatedProperties and
- * unevaluatedItems they must rule each other out, as those do that a keyword was made to. */
-static cdz_status check_alone(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
-                              const cdz_json *choices)
+/* --- alternatives that may hold together, below unevaluatedProperties and unevaluatedItems ------------------- */
+
+/* There each of them that holds says something about what it names: so each set of them is an alternative of its own, of which
+ * the others do not hold. Those that a keyword was made to rule each other out. */
+static cdz_status find_together(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                                const cdz_json *choices, overlaps *all)
 {
     const char *above = cdz_schema_unevaluated_above(list, entry);
-    overlaps all = {0};
     if (!above || list->at[entry].chosen & CDZ_CHOSEN_MADE) return CDZ_OK;
-    const cdz_status st = overlaps_of(s, list, entry, choices, &all);
-    const bool any = all.n > 0;
-    free(all.at);
-    if (st == CDZ_E_UNSUPPORTED || any)
-        return cdz_schema_refuse(s, choices, above,
-                                 "beside an anyOf whose alternatives may hold together");
+    const cdz_status st = overlaps_of(s, list, entry, choices, all);
+    if (st == CDZ_E_UNSUPPORTED || (st == CDZ_OK && all->n && choices->len > CDZ_SCHEMA_MAX_UNION))
+        return cdz_schema_refuse(
+            s, choices, above, "beside an anyOf of more than 5 alternatives that may hold together");
     return st;
+}
+
+static bool overlap_in(const overlaps *all, uint32_t lo, uint32_t hi)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->at[i].lo == lo && all->at[i].hi == hi) return true;
+    return false;
+}
+
+/* Whether no two of a set are known to exclude each other. */
+static bool may_hold(const overlaps *all, uint32_t set)
+{
+    for (uint32_t left = set; left; left &= left - 1)
+        for (uint32_t rest = left & (left - 1); rest; rest &= rest - 1)
+            if (!overlap_in(all, (uint32_t)__builtin_ctz(left), (uint32_t)__builtin_ctz(rest)))
+                return false;
+    return true;
+}
+
+/* To a list that has the first of a set: the others of it, and what does not hold. */
+static cdz_status add_set(cdz_schema *s, cdz_schema_list *own, uint32_t entry,
+                          const cdz_json *choices, const overlaps *all, uint32_t set)
+{
+    const uint32_t first = (uint32_t)__builtin_ctz(set);
+    for (uint32_t k = 0; k < choices->len; k++) {
+        const bool in = set >> k & 1,
+                   told = !overlap_in(all, k < first ? k : first, k < first ? first : k);
+        if (in && k != first)
+            CDZ_TRY(add_choice(s, own, entry, CDZ_CHOSEN_ANY, &choices->items[k]));
+        if (!in && !told) CDZ_TRY(add_denied(s, own, &choices->items[k], false));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status put_sets(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+                           const cdz_json *choices, const overlaps *all, const cdz_net_rule *rule)
+{
+    for (uint32_t set = 1; set < 1u << choices->len; set++) {
+        cdz_schema_list own;
+        const cdz_json *first = &choices->items[__builtin_ctz(set)];
+        if (!may_hold(all, set)) continue;
+        CDZ_TRY(cdz_schema_alternative(s, list, entry, CDZ_CHOSEN_ANY, first, &own));
+        cdz_status st = add_set(s, &own, entry, choices, all, set);
+        if (st == CDZ_E_UNSUPPORTED)
+            st = cdz_schema_refuse(s, choices, cdz_schema_unevaluated_above(list, entry),
+                                   "beside an anyOf whose alternatives may hold together");
+        if (st == CDZ_OK) st = put_choice(s, &own, &list->at[entry], rule);
+        cdz_schema_list_free(&own);
+        CDZ_TRY(st);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status put_each(cdz_schema *s, const cdz_schema_list *list, uint32_t entry, uint32_t bit,
+                           const cdz_json *choices, const overlaps *all, const cdz_net_rule *rule)
+{
+    for (uint32_t k = 0; k < choices->len; k++) {
+        cdz_schema_list own;
+        CDZ_TRY(cdz_schema_alternative(s, list, entry, bit, &choices->items[k], &own));
+        cdz_status st = exclude(s, choices, k, all, &own);
+        if (st == CDZ_OK) st = put_choice(s, &own, &list->at[entry], rule);
+        cdz_schema_list_free(&own);
+        CDZ_TRY(st);
+    }
+    return CDZ_OK;
 }
 
 static cdz_status put_choices(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
                               uint32_t bit, const cdz_json *choices, const cdz_net_rule *rule)
 {
     overlaps all = {0};
-    cdz_status st = CDZ_OK;
-    if (bit == CDZ_CHOSEN_ONE)
-        st = overlaps_of(s, list, entry, choices, &all);
-    else
-        st = check_alone(s, list, entry, choices);
-    for (uint32_t k = 0; st == CDZ_OK && k < choices->len; k++) {
-        cdz_schema_list own;
-        st = cdz_schema_alternative(s, list, entry, bit, &choices->items[k], &own);
-        if (st != CDZ_OK) break;
-        st = exclude(s, choices, k, &all, &own);
-        if (st == CDZ_OK) st = put_choice(s, &own, &list->at[entry], rule);
-        cdz_schema_list_free(&own);
-    }
+    const bool one = bit == CDZ_CHOSEN_ONE;
+    cdz_status st = one ? overlaps_of(s, list, entry, choices, &all)
+                        : find_together(s, list, entry, choices, &all);
+    if (st == CDZ_OK && !one && all.n)
+        st = put_sets(s, list, entry, choices, &all, rule);
+    else if (st == CDZ_OK)
+        st = put_each(s, list, entry, bit, choices, &all, rule);
     free(all.at);
     return st;
 }
@@ -608,10 +700,13 @@ static cdz_status read_options(cdz_schema *s)
     const cdz_json *draft = cdz_json_get(s->root, "$schema"),
                    *x = cdz_json_get(s->root, "x-guidance");
     s->siblings_of_ref = true;
+    s->id = "$id";
     if (cdz_json_is(draft, CDZ_JSON_STRING))
         for (int d = '3'; d <= '7'; d++) {
             const char name[] = {'d', 'r', 'a', 'f', 't', '-', '0', (char)d, '\0'};
-            if (strstr(draft->string, name)) s->siblings_of_ref = false;
+            if (!strstr(draft->string, name)) continue;
+            s->siblings_of_ref = false;
+            if (d <= '4') s->id = "id";
         }
     if (cdz_json_is(s->root, CDZ_JSON_OBJECT) && x) {
         const cdz_json *flexible = cdz_json_get(x, "whitespace_flexible");

@@ -15,9 +15,15 @@ enum {
     CDZ_SCHEMA_MAX_DEPTH = 256,    /* of the document, as JSON */
     CDZ_SCHEMA_MAX_LISTS = 200000, /* places */
     CDZ_SCHEMA_MAX_LIST = 2000,    /* schemas that hold at one place */
+    CDZ_SCHEMA_FEW_STATES = 3000,  /* of a pattern with lengths: so many are made */
     CDZ_SCHEMA_MAX_PATTERNS = 5,   /* patternProperties at one place */
     CDZ_SCHEMA_MAX_MULTIPLE = 5000,
-    CDZ_SCHEMA_MAX_OVERLAPS = 200, /* pairs of a oneOf */
+    CDZ_SCHEMA_MAX_OVERLAPS = 200,      /* pairs of a oneOf */
+    CDZ_SCHEMA_MAX_HOPS = 8,            /* from reference to reference */
+    CDZ_SCHEMA_MAX_WANTED = 3,          /* contains at one place */
+    CDZ_SCHEMA_MAX_DENIED_PLACES = 200, /* of an array: what is denied repeats those before */
+    CDZ_SCHEMA_MAX_DENIED_ONE = 8,      /* alternatives of a oneOf that is denied */
+    CDZ_SCHEMA_MAX_UNION = 5,   /* alternatives that may hold together, below unevaluated* */
     CDZ_SCHEMA_MAX_MADE = 1024, /* alternatives of a place that not, if and dependents multiply to */
     CDZ_SCHEMA_FEW_MADE = 6,    /* so many of those keywords may make more */
     CDZ_SCHEMA_MAX_GRID = 50000, /* places of a counted object or array */
@@ -40,9 +46,12 @@ typedef struct cdz_schema_entry {
     const cdz_json *schema; /* an object */
     uint32_t chosen;        /* CDZ_CHOSEN_*: alternatives that the list holds already */
     uint32_t parent;        /* entry that it came from, + 1; 0: none */
-    bool silent;            /* made by a `not`: what it names, it says nothing about */
-    bool shared;            /* came from another entry too */
+    uint32_t via; /* by which member of that entry's schema; CDZ_VIA_LAST: by none that has a place */
+    bool silent; /* made by a `not`: what it names, it says nothing about */
+    bool shared; /* came from another entry too */
 } cdz_schema_entry;
+
+#define CDZ_VIA_LAST UINT32_MAX
 
 enum {
     CDZ_CHOSEN_ANY = 1,
@@ -55,9 +64,9 @@ enum {
 typedef struct cdz_schema_list {
     cdz_schema_entry *at;
     uint32_t n, cap;
-    bool never;      /* nothing satisfies it */
-    uint32_t parent; /* of entries that are pushed now */
-    bool silent;     /* so are they */
+    bool never;           /* nothing satisfies it */
+    uint32_t parent, via; /* of entries that are pushed now */
+    bool silent;          /* so are they */
 } cdz_schema_list;
 
 typedef struct cdz_schema_place {
@@ -117,6 +126,7 @@ typedef struct cdz_schema {
     cdz_item_table made_table; /* by what they were made of */
     cdz_schema_where where;
     bool siblings_of_ref; /* false: drafts up to 7, where $ref stands alone */
+    const char *id;       /* the keyword of a schema's name: "$id"; "id" in drafts up to 4 */
     bool compact;         /* no whitespace between tokens */
     cdz_schema_place *places;
     uint32_t n_places, places_cap, done;
@@ -148,6 +158,11 @@ cdz_status cdz_schema_wrong(const cdz_schema *s, const cdz_json *at, const char 
 cdz_status cdz_schema_refuse(const cdz_schema *s, const cdz_json *at, const char *keyword,
                              const char *text);
 
+/* Where a value stands among the members of its object. */
+uint32_t cdz_schema_place_of(const cdz_json *object, const cdz_json *value);
+/* A bound by its keyword; NULL: it has none. Draft 4 says by a boolean beside minimum or maximum whether that is reached. */
+const cdz_json *cdz_schema_bound(const cdz_json *schema, const char *keyword);
+
 /* Whether there is time left (grammar_max_ms). What may go on for long asks again and again. */
 cdz_status cdz_schema_in_time(const cdz_schema *s);
 
@@ -177,6 +192,9 @@ void cdz_schema_where_free(cdz_schema_where *w);
 
 /* schema_deny.c: what a schema does not allow, as a schema. */
 cdz_status cdz_schema_denied(cdz_schema *s, const cdz_json *schema, const cdz_json **out);
+/* What it does not allow, and all objects. */
+cdz_status cdz_schema_denied_but_objects(cdz_schema *s, const cdz_json *schema,
+                                         const cdz_json **out);
 /* Whether `not` around it is read as it stands: a type, an enum, a const or a pattern, alone. */
 bool cdz_schema_is_atom(const cdz_json *denied);
 /* Pushes what not, if and dependents of a schema come down to. */
@@ -242,6 +260,9 @@ cdz_status cdz_schema_told_apart(cdz_schema *s, const cdz_schema_list *list, uin
 /* Whether no value satisfies both lists; true only where that is certain. */
 cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_schema_list *b,
                             bool *apart);
+/* Whether no object does. */
+cdz_status cdz_schema_objects_apart(cdz_schema *s, const cdz_schema_list *a,
+                                    const cdz_schema_list *b, bool *apart);
 /* Whether nothing satisfies a list; true only where that is certain. */
 cdz_status cdz_schema_void(cdz_schema *s, const cdz_schema_list *list, bool *nothing);
 

@@ -1,5 +1,7 @@
 /* schema_apart.c - whether alternatives exclude each other: by their types, by values that both spell out, by bounds, and for
  * objects by a key that one of them requires. */
+#include <math.h>
+
 #include "grammar/schema.h"
 
 void cdz_schema_spelt(const cdz_schema_list *list, const cdz_json **values, uint32_t *n)
@@ -37,25 +39,31 @@ static cdz_status by_values(cdz_schema *s, const cdz_schema_list *a, const cdz_s
     return CDZ_OK;
 }
 
+/* The bound of a list on one side, and whether it is not reached itself; +-infinity: there is none. */
+static double bound_of(const cdz_schema_list *list, bool lower, bool *strict)
+{
+    double bound = lower ? -HUGE_VAL : HUGE_VAL, x;
+    *strict = false;
+    for (uint32_t i = 0; i < list->n; i++)
+        for (int k = 0; k < 2; k++) {
+            const char *const names[2][2] = {{"maximum", "exclusiveMaximum"},
+                                             {"minimum", "exclusiveMinimum"}};
+            if (!cdz_json_number(cdz_schema_bound(list->at[i].schema, names[lower][k]), &x))
+                continue;
+            if (x == bound) *strict |= k;
+            if (lower ? x > bound : x < bound) {
+                bound = x;
+                *strict = k;
+            }
+        }
+    return bound;
+}
+
 static bool above(const cdz_schema_list *a, const cdz_schema_list *b)
 {
-    double lo = -1e308 * 10, hi = 1e308 * 10, x;
-    bool strict = false;
-    for (uint32_t i = 0; i < a->n; i++) {
-        if (cdz_json_number(cdz_json_get(a->at[i].schema, "minimum"), &x) && x > lo) lo = x;
-        if (cdz_json_number(cdz_json_get(a->at[i].schema, "exclusiveMinimum"), &x) && x >= lo) {
-            lo = x;
-            strict = true;
-        }
-    }
-    for (uint32_t i = 0; i < b->n; i++) {
-        if (cdz_json_number(cdz_json_get(b->at[i].schema, "maximum"), &x) && x < hi) hi = x;
-        if (cdz_json_number(cdz_json_get(b->at[i].schema, "exclusiveMaximum"), &x) && x <= hi) {
-            hi = x;
-            strict = true;
-        }
-    }
-    return lo > hi || (lo == hi && strict);
+    bool strict_lo, strict_hi;
+    const double lo = bound_of(a, true, &strict_lo), hi = bound_of(b, false, &strict_hi);
+    return lo > hi || (lo == hi && (strict_lo || strict_hi));
 }
 
 /* --- objects ----------------------------------------------------------------------------------------- */
@@ -107,6 +115,14 @@ static cdz_status by_required(cdz_schema *s, const cdz_schema_list *a, const cdz
     return CDZ_OK;
 }
 
+cdz_status cdz_schema_objects_apart(cdz_schema *s, const cdz_schema_list *a,
+                                    const cdz_schema_list *b, bool *apart)
+{
+    *apart = false;
+    CDZ_TRY(by_required(s, a, b, apart));
+    return by_required(s, b, a, apart);
+}
+
 cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_schema_list *b,
                             bool *apart)
 {
@@ -120,11 +136,7 @@ cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_s
     if (!*apart) CDZ_TRY(by_values(s, b, a, apart));
     if (!*apart && !(common & ~(uint32_t)(CDZ_TYPE_INTEGER | CDZ_TYPE_FRACTION)))
         *apart = above(a, b) || above(b, a);
-    if (!*apart && common == CDZ_TYPE_OBJECT) {
-        CDZ_TRY(by_required(s, a, b, apart));
-        CDZ_TRY(by_required(s, b, a, apart));
-    }
-    return CDZ_OK;
+    return !*apart && common == CDZ_TYPE_OBJECT ? cdz_schema_objects_apart(s, a, b, apart) : CDZ_OK;
 }
 
 /* --- many alternatives --------------------------------------------------------------------------------- */

@@ -56,13 +56,14 @@ static cdz_status item_list(cdz_schema *s, const cdz_schema_list *list, uint32_t
     return add_unevaluated(s, list, place, own);
 }
 
-/* also: what the item must be beside; NULL: nothing. */
+/* also: n schemas that must hold beside; NULL among them: nothing. */
 static cdz_status item_rule(cdz_schema *s, const cdz_schema_list *list, uint32_t place,
-                            const cdz_json *also, uint32_t *rule)
+                            const cdz_json *const *also, uint32_t n, uint32_t *rule)
 {
     cdz_schema_list own = {0};
     cdz_status st = item_list(s, list, place, &own);
-    if (st == CDZ_OK && also) st = cdz_schema_add(s, &own, also);
+    for (uint32_t i = 0; i < n && st == CDZ_OK; i++)
+        if (also[i]) st = cdz_schema_add(s, &own, also[i]);
     if (st == CDZ_OK) st = cdz_schema_rule(s, &own, rule);
     cdz_schema_list_free(&own);
     return st;
@@ -111,14 +112,14 @@ static cdz_status items(cdz_schema *s, const cdz_schema_list *list, uint32_t min
     uint32_t item;
     if (min == 0) cdz_net_edge_add(s->net, at, end, CDZ_NET_NOTHING, 0);
     for (uint32_t i = 0; i < places && i < max; i++) {
-        CDZ_TRY(item_rule(s, list, i, NULL, &item));
+        CDZ_TRY(item_rule(s, list, i, NULL, 0, &item));
         const uint32_t behind = cdz_net_call(s->net, at, item);
         if (i + 1 >= min) cdz_net_edge_add(s->net, behind, end, CDZ_NET_NOTHING, 0);
         if (i + 1 >= max) return CDZ_OK;
         at = comma(s, behind);
     }
     if (places >= max) return CDZ_OK;
-    CDZ_TRY(item_rule(s, list, places, NULL, &item));
+    CDZ_TRY(item_rule(s, list, places, NULL, 0, &item));
     return rest(s, item, min > places ? min - places : 0, max == UINT32_MAX ? max : max - places,
                 at, end);
 }
@@ -126,94 +127,142 @@ static cdz_status items(cdz_schema *s, const cdz_schema_list *list, uint32_t min
 /* --- contains: a place for each number of items and of those that are wanted ------------------------------------- */
 
 typedef struct wanted {
-    const cdz_json *schema; /* NULL: nothing is */
-    const cdz_json *denied; /* what is not wanted; only with a most */
+    const cdz_json *schema;
+    const cdz_json *denied; /* what is not wanted; NULL: there is no most */
     uint32_t min, max;
+    uint32_t most, step; /* more are not counted; how far columns of one more lie apart */
 } wanted;
+
+/* What is wanted at one place, each by a contains of its own. */
+typedef struct wishes {
+    wanted at[CDZ_SCHEMA_MAX_WANTED];
+    uint32_t n;
+    uint64_t n_columns; /* for each number of each */
+} wishes;
 
 typedef struct grid {
     cdz_schema *s;
     const cdz_schema_list *list;
-    wanted wanted;
-    uint32_t min, max, n_rows,
-        n_columns; /* of items; rows: items so far, the last one for all further */
+    const wishes *wishes;
+    uint32_t min, max, n_rows; /* of items; rows: items so far, the last one for all further */
     uint32_t end;
 } grid;
 
-static cdz_status wanted_of(cdz_schema *s, const cdz_schema_list *list, wanted *w)
+static cdz_status add_wanted(cdz_schema *s, wishes *all, const cdz_json *schema)
 {
-    *w = (wanted){.min = 1, .max = UINT32_MAX};
-    for (uint32_t i = 0; i < list->n; i++) {
-        const cdz_json *schema = list->at[i].schema, *own = cdz_json_get(schema, "contains");
-        bool found;
-        if (!own) continue;
-        if (w->schema) return cdz_schema_refuse(s, own, "contains", "twice at one place");
-        uint32_t min = 1, max = UINT32_MAX, n;
-        CDZ_TRY(cdz_schema_count(s, schema, "minContains", &n, &found));
-        if (found) min = n;
-        CDZ_TRY(cdz_schema_count(s, schema, "maxContains", &n, &found));
-        if (found) max = n;
-        if (min || max != UINT32_MAX) *w = (wanted){own, NULL, min, max};
-    }
-    return w->schema && w->max != UINT32_MAX ? cdz_schema_denied(s, w->schema, &w->denied) : CDZ_OK;
+    const cdz_json *own = cdz_json_get(schema, "contains");
+    uint32_t min = 1, max = UINT32_MAX, n;
+    bool found;
+    if (!own) return CDZ_OK;
+    CDZ_TRY(cdz_schema_count(s, schema, "minContains", &n, &found));
+    if (found) min = n;
+    CDZ_TRY(cdz_schema_count(s, schema, "maxContains", &n, &found));
+    if (found) max = n;
+    if (!min && max == UINT32_MAX) return CDZ_OK;
+    if (all->n == CDZ_SCHEMA_MAX_WANTED)
+        return cdz_schema_refuse(s, own, "contains", "more than 3 times at one place");
+    wanted *w = &all->at[all->n++];
+    *w = (wanted){own, NULL, min, max, max == UINT32_MAX ? min : max, (uint32_t)all->n_columns};
+    all->n_columns *= (uint64_t)w->most + 1;
+    if (all->n_columns > CDZ_SCHEMA_MAX_GRID)
+        return cdz_schema_refuse(s, own, "contains", "with counts so large (grammar_max_states)");
+    return max == UINT32_MAX ? CDZ_OK : cdz_schema_denied(s, own, &w->denied);
+}
+
+static cdz_status wanted_of(cdz_schema *s, const cdz_schema_list *list, wishes *all)
+{
+    *all = (wishes){.n_columns = 1};
+    for (uint32_t i = 0; i < list->n; i++) CDZ_TRY(add_wanted(s, all, list->at[i].schema));
+    return CDZ_OK;
+}
+
+/* Of a column: how many of one kind there were. */
+static uint32_t count_in(const wanted *w, uint32_t column)
+{
+    return column / w->step % (w->most + 1);
+}
+
+static bool are_enough(const wishes *all, uint32_t column)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        if (count_in(&all->at[i], column) < all->at[i].min) return false;
+    return true;
 }
 
 /* Where an array goes on behind an item: its end, or a comma and the next place. */
-static void behind(const grid *g, uint32_t from, uint32_t n, uint32_t n_wanted, const uint32_t *next)
+static void behind(const grid *g, uint32_t from, uint32_t n, uint32_t column, const uint32_t *next)
 {
-    if (n >= g->min && n_wanted >= g->wanted.min)
+    if (n >= g->min && are_enough(g->wishes, column))
         cdz_net_edge_add(g->s->net, from, g->end, CDZ_NET_NOTHING, 0);
     if (n < g->max)
-        cdz_net_edge_add(g->s->net, comma(g->s, from), next[n_wanted], CDZ_NET_NOTHING, 0);
+        cdz_net_edge_add(g->s->net, comma(g->s, from), next[column], CDZ_NET_NOTHING, 0);
 }
 
-static cdz_status grid_row(const grid *g, uint32_t row, const uint32_t *at, const uint32_t *next)
+/* The column behind an item that counts for a set; false: there were enough, or too many. */
+static bool counted(const wishes *all, uint32_t set, uint32_t *column)
 {
-    cdz_net *net = g->s->net;
-    uint32_t is, other;
-    CDZ_TRY(item_rule(g->s, g->list, row, g->wanted.schema, &is));
-    CDZ_TRY(item_rule(g->s, g->list, row, g->wanted.denied, &other));
-    for (uint32_t k = 0; k < g->n_columns; k++) {
-        const uint32_t more = k + 1;
-        behind(g, cdz_net_call(net, at[k], other), row + 1, k, next);
-        if (more == g->n_columns) continue; /* enough, or too many */
-        behind(g, cdz_net_call(net, at[k], is), row + 1, more, next);
+    const uint32_t from = *column;
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (!(set >> i & 1)) continue;
+        if (count_in(&all->at[i], from) == all->at[i].most) return false;
+        *column += all->at[i].step;
+    }
+    return true;
+}
+
+/* The items that count for a set of what is wanted. */
+static cdz_status grid_set(const grid *g, uint32_t row, uint32_t set, const uint32_t *at,
+                           const uint32_t *next)
+{
+    const cdz_json *also[CDZ_SCHEMA_MAX_WANTED];
+    uint32_t item;
+    for (uint32_t i = 0; i < g->wishes->n; i++)
+        also[i] = set >> i & 1 ? g->wishes->at[i].schema : g->wishes->at[i].denied;
+    CDZ_TRY(item_rule(g->s, g->list, row, also, g->wishes->n, &item));
+    for (uint32_t k = 0; k < g->wishes->n_columns; k++) {
+        uint32_t column = k;
+        if (counted(g->wishes, set, &column))
+            behind(g, cdz_net_call(g->s->net, at[k], item), row + 1, column, next);
     }
     return CDZ_OK;
 }
 
-static cdz_status grid_items(grid *g, uint32_t first)
+static cdz_status grid_items(const grid *g, uint32_t first)
 {
-    uint32_t *at = malloc(2 * (size_t)g->n_columns * sizeof *at);
+    const uint32_t n = (uint32_t)g->wishes->n_columns;
+    uint32_t *at = malloc(2 * (size_t)n * sizeof *at);
     if (!at) return cdz_schema_no_memory(g->s);
-    uint32_t *next = at + g->n_columns;
+    uint32_t *next = at + n;
     cdz_status st = CDZ_OK;
-    for (uint32_t k = 0; k < g->n_columns; k++) at[k] = k ? cdz_net_node(g->s->net) : first;
-    if (!g->min && !g->wanted.min) cdz_net_edge_add(g->s->net, first, g->end, CDZ_NET_NOTHING, 0);
+    for (uint32_t k = 0; k < n; k++) at[k] = k ? cdz_net_node(g->s->net) : first;
+    if (!g->min && are_enough(g->wishes, 0))
+        cdz_net_edge_add(g->s->net, first, g->end, CDZ_NET_NOTHING, 0);
     for (uint32_t i = 0; i < g->n_rows && st == CDZ_OK && g->s->net->status == CDZ_OK; i++) {
         const bool last = i + 1 == g->n_rows && g->max == UINT32_MAX;
-        for (uint32_t k = 0; k < g->n_columns; k++)
-            next[k] = last ? at[k] : cdz_net_node(g->s->net);
-        st = grid_row(g, i, at, next);
-        memcpy(at, next, g->n_columns * sizeof *at);
+        for (uint32_t k = 0; k < n; k++) next[k] = last ? at[k] : cdz_net_node(g->s->net);
+        for (uint32_t set = 0; st == CDZ_OK && set < 1u << g->wishes->n; set++)
+            st = grid_set(g, i, set, at, next);
+        memcpy(at, next, n * sizeof *at);
     }
     free(at);
     return st;
 }
 
-static cdz_status wanted_items(cdz_schema *s, const cdz_schema_list *list, const wanted *w,
+static cdz_status wanted_items(cdz_schema *s, const cdz_schema_list *list, const wishes *all,
                                uint32_t min, uint32_t max, uint32_t at, uint32_t end)
 {
-    grid g = {.s = s, .list = list, .wanted = *w, .min = min, .max = max, .end = end};
     const uint32_t places = all_places(list);
     const uint64_t rows = max != UINT32_MAX ? max : (uint64_t)(min > places ? min : places) + 1;
-    const uint64_t columns = (uint64_t)(w->max == UINT32_MAX ? w->min : w->max) + 1;
-    if (rows > CDZ_SCHEMA_MAX_GRID || columns > CDZ_SCHEMA_MAX_GRID ||
-        rows * columns > CDZ_SCHEMA_MAX_GRID)
-        return cdz_schema_refuse(s, w->schema, "contains",
+    const grid g = {.s = s,
+                    .list = list,
+                    .wishes = all,
+                    .min = min,
+                    .max = max,
+                    .n_rows = (uint32_t)rows,
+                    .end = end};
+    if (rows > CDZ_SCHEMA_MAX_GRID || rows * all->n_columns > CDZ_SCHEMA_MAX_GRID)
+        return cdz_schema_refuse(s, all->at[0].schema, "contains",
                                  "with counts so large (grammar_max_states)");
-    g.n_rows = (uint32_t)rows;
-    g.n_columns = (uint32_t)columns;
     return grid_items(&g, at);
 }
 
@@ -299,14 +348,13 @@ static cdz_status unique_items(cdz_schema *s, const unique *u, uint32_t first)
 }
 
 /* The items from a node on, of whichever kind. */
-static cdz_status put_items(cdz_schema *s, const cdz_schema_list *list, const wanted *w,
+static cdz_status put_items(cdz_schema *s, const cdz_schema_list *list, const wishes *w,
                             uint32_t min, uint32_t max, uint32_t at, uint32_t end)
 {
     const cdz_json *keyword = asks_unique(list, max);
     unique u = {.min = min, .max = max, .end = end};
-    if (keyword && w->schema)
-        return cdz_schema_refuse(s, keyword, "uniqueItems", "beside contains");
-    if (w->schema) return wanted_items(s, list, w, min, max, at, end);
+    if (keyword && w->n) return cdz_schema_refuse(s, keyword, "uniqueItems", "beside contains");
+    if (w->n) return wanted_items(s, list, w, min, max, at, end);
     if (!keyword) return items(s, list, min, max, at, end);
     CDZ_TRY(unique_values(s, list, keyword, &u));
     return unique_items(s, &u, at);
@@ -324,9 +372,10 @@ cdz_status cdz_schema_arrays(cdz_schema *s, const cdz_schema_list *list, uint32_
         if (found && n < max) max = n;
     }
     if (min > max) return CDZ_OK;
-    wanted w;
+    wishes w;
     CDZ_TRY(wanted_of(s, list, &w));
-    if (w.schema && w.min > w.max) return CDZ_OK;
+    for (uint32_t i = 0; i < w.n; i++)
+        if (w.at[i].min > w.at[i].max) return CDZ_OK;
     const uint32_t at = cdz_schema_blank(s, cdz_schema_byte(s, from, '['));
     const uint32_t end = cdz_net_node(s->net);
     CDZ_TRY(put_items(s, list, &w, min, max, at, end));

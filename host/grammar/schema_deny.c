@@ -114,13 +114,16 @@ typedef enum deny_how {
     DENY_OTHERS,
     DENY_ITEMS,
     DENY_CONTAINS,
+    DENY_ONE,
+    DENY_PLACES,
+    DENY_DEPENDENT,
     DENY_NEVER, /* is refused */
 } deny_how;
 
 typedef struct deny_row {
     const char *keyword;
     deny_how how;
-    const char *type, *other;
+    const char *type, *other; /* type: of the values that it asks something of; NULL: several */
 } deny_row;
 
 static const deny_row rows[] = {
@@ -128,6 +131,7 @@ static const deny_row rows[] = {
     {"enum", DENY_ITSELF, NULL, NULL},
     {"const", DENY_ITSELF, NULL, NULL},
     {"pattern", DENY_ITSELF, NULL, NULL},
+    {"multipleOf", DENY_ITSELF, NULL, NULL},
     {"minimum", DENY_BOUND, "number", "exclusiveMaximum"},
     {"maximum", DENY_BOUND, "number", "exclusiveMinimum"},
     {"exclusiveMinimum", DENY_BOUND, "number", "maximum"},
@@ -144,24 +148,23 @@ static const deny_row rows[] = {
     {"if", DENY_IF, NULL, NULL},
     {"$ref", DENY_REF, NULL, NULL},
     {"$dynamicRef", DENY_REF, NULL, NULL},
-    {"required", DENY_REQUIRED, NULL, NULL},
-    {"properties", DENY_PROPERTIES, NULL, NULL},
-    {"additionalProperties", DENY_OTHERS, NULL, NULL},
-    {"unevaluatedProperties", DENY_OTHERS, NULL, NULL},
+    {"required", DENY_REQUIRED, "object", NULL},
+    {"properties", DENY_PROPERTIES, "object", NULL},
+    {"additionalProperties", DENY_OTHERS, "object", NULL},
+    {"unevaluatedProperties", DENY_OTHERS, "object", NULL},
     {"unevaluatedItems", DENY_OTHERS, NULL, NULL},
-    {"additionalItems", DENY_OTHERS, NULL, NULL},
+    {"additionalItems", DENY_ITEMS, NULL, NULL},
     {"items", DENY_ITEMS, NULL, NULL},
     {"contains", DENY_CONTAINS, NULL, NULL},
-    {"oneOf", DENY_NEVER, NULL, NULL},
-    {"multipleOf", DENY_NEVER, NULL, NULL},
+    {"oneOf", DENY_ONE, NULL, NULL},
     {"format", DENY_NEVER, NULL, NULL},
-    {"prefixItems", DENY_NEVER, NULL, NULL},
-    {"patternProperties", DENY_NEVER, NULL, NULL},
-    {"propertyNames", DENY_NEVER, NULL, NULL},
+    {"prefixItems", DENY_PLACES, NULL, NULL},
+    {"patternProperties", DENY_NEVER, "object", NULL},
+    {"propertyNames", DENY_NEVER, "object", NULL},
     {"uniqueItems", DENY_NEVER, NULL, NULL},
-    {"dependentRequired", DENY_NEVER, NULL, NULL},
-    {"dependentSchemas", DENY_NEVER, NULL, NULL},
-    {"dependencies", DENY_NEVER, NULL, NULL},
+    {"dependentRequired", DENY_DEPENDENT, "object", NULL},
+    {"dependentSchemas", DENY_DEPENDENT, "object", NULL},
+    {"dependencies", DENY_DEPENDENT, "object", NULL},
     {"$recursiveRef", DENY_REF, NULL, NULL},
 };
 
@@ -250,21 +253,100 @@ static void deny_if(denial *d, const cdz_json *schema, const cdz_json *condition
     }
 }
 
-static cdz_status deny_items(denial *d, const deny_row *row, const cdz_json *schema,
-                             const cdz_json *v)
+static cdz_json whole(const denial *d, int64_t n)
 {
-    if (asks_nothing(v)) return CDZ_OK;
-    if (v->type == CDZ_JSON_ARRAY || cdz_json_get(schema, "prefixItems")) return refuse(d, row, v);
-    put(d, typed(d, "array", "contains", with(d, "not", *v)));
+    return (cdz_json){
+        .type = CDZ_JSON_INT, .line = d->at->line, .column = d->at->column, .integer = n};
+}
+
+/* There is an item at a place, and it is not what it must be. */
+static cdz_status deny_places(denial *d, const deny_row *row, const cdz_json *places)
+{
+    CDZ_TRY(shape(d, places, row->keyword, CDZ_JSON_ARRAY));
+    if (places->len > CDZ_SCHEMA_MAX_DENIED_PLACES) return refuse(d, row, places);
+    cdz_json *before = cdz_arena_array(d->s->arena, places->len + 1, sizeof *before);
+    if (!before) return cdz_schema_no_memory(d->s);
+    for (uint32_t i = 0; i < places->len; before[i++] = truth(d, true)) {
+        CDZ_TRY(cdz_schema_in_time(d->s));
+        if (asks_nothing(&places->items[i])) continue;
+        before[i] = with(d, "not", places->items[i]);
+        const cdz_json_member m[] = {member("type", text(d, "array")),
+                                     member("minItems", whole(d, (int64_t)i + 1)),
+                                     member("prefixItems", list_of(d, before, i + 1))};
+        put(d, object_of(d, m, 3));
+    }
     return CDZ_OK;
 }
 
-static cdz_status deny_contains(denial *d, const deny_row *row, const cdz_json *schema,
-                                const cdz_json *v)
+/* Of items behind those with places it can be said that there are some, not which. */
+static cdz_status deny_items(denial *d, const deny_row *row, const cdz_json *schema,
+                             const cdz_json *v)
 {
-    if (cdz_json_get(schema, "minContains") || cdz_json_get(schema, "maxContains"))
+    const cdz_json *prefix = cdz_json_get(schema, "prefixItems");
+    const bool further = strcmp(row->keyword, "additionalItems") == 0;
+    if (further) prefix = cdz_json_get(schema, "items");
+    if (further && !cdz_json_is(prefix, CDZ_JSON_ARRAY)) return CDZ_OK; /* says nothing */
+    if (!prefix && v->type == CDZ_JSON_ARRAY) return deny_places(d, row, v);
+    if (asks_nothing(v)) return CDZ_OK;
+    if (!prefix)
+        put(d, typed(d, "array", "contains", with(d, "not", *v)));
+    else if (prefix->type == CDZ_JSON_ARRAY && v->type == CDZ_JSON_BOOL)
+        put(d, typed(d, "array", "minItems", whole(d, (int64_t)prefix->len + 1)));
+    else
         return refuse(d, row, v);
-    put(d, typed(d, "array", "items", with(d, "not", *v)));
+    return CDZ_OK;
+}
+
+/* Fewer than the least, or more than the most. */
+static cdz_status deny_contains(denial *d, const cdz_json *schema, const cdz_json *v)
+{
+    uint32_t min, max;
+    bool has_min, has_max;
+    CDZ_TRY(cdz_schema_count(d->s, schema, "minContains", &min, &has_min));
+    CDZ_TRY(cdz_schema_count(d->s, schema, "maxContains", &max, &has_max));
+    if (!has_min) min = 1;
+    if (min == 1) put(d, typed(d, "array", "items", with(d, "not", *v)));
+    for (int k = 0; k < 2; k++) {
+        const cdz_json_member m[] = {
+            member("type", text(d, "array")), member("contains", *v),
+            member("minContains", whole(d, k ? (int64_t)max + 1 : 0)),
+            member("maxContains", whole(d, (int64_t)min - 1)) /* of those with the fewest alone */};
+        if (k ? has_max : min > 1) put(d, object_of(d, m, k ? 3 : 4));
+    }
+    return CDZ_OK;
+}
+
+/* None of them holds, or two do. */
+static cdz_status deny_one(denial *d, const deny_row *row, const cdz_json *choices)
+{
+    denial none = {.s = d->s, .at = d->at};
+    CDZ_TRY(shape(d, choices, row->keyword, CDZ_JSON_ARRAY));
+    if (choices->len > CDZ_SCHEMA_MAX_DENIED_ONE) return refuse(d, row, choices);
+    for (uint32_t i = 0; i < choices->len; i++) {
+        put(&none, with(d, "not", choices->items[i]));
+        for (uint32_t k = 0; k < i; k++) {
+            const cdz_json two[] = {choices->items[k], choices->items[i]};
+            put(d, with(d, "allOf", list_of(d, two, 2)));
+        }
+    }
+    put(d, with(d, "allOf", list_of(d, none.to, none.n)));
+    d->no_memory |= none.no_memory;
+    free(none.to);
+    return CDZ_OK;
+}
+
+/* A key is there, and what it asks for does not hold. */
+static cdz_status deny_dependents(denial *d, const deny_row *row, const cdz_json *asks)
+{
+    CDZ_TRY(shape(d, asks, row->keyword, CDZ_JSON_OBJECT));
+    for (uint32_t i = 0; i < asks->len; i++) {
+        cdz_json name = text(d, asks->members[i].key), holds = asks->members[i].value;
+        name.len = asks->members[i].key_len;
+        if (holds.type == CDZ_JSON_ARRAY) holds = with(d, "required", holds);
+        const cdz_json both[] = {typed(d, "object", "required", list_of(d, &name, 1)),
+                                 with(d, "not", holds)};
+        put(d, with(d, "allOf", list_of(d, both, 2)));
+    }
     return CDZ_OK;
 }
 
@@ -289,14 +371,23 @@ static cdz_status deny_keyword(denial *d, const deny_row *row, const cdz_json *s
     case DENY_PROPERTIES: return deny_properties(d, v);
     case DENY_OTHERS: return asks_nothing(v) ? CDZ_OK : refuse(d, row, v);
     case DENY_ITEMS: return deny_items(d, row, schema, v);
-    case DENY_CONTAINS: return deny_contains(d, row, schema, v);
+    case DENY_CONTAINS: return deny_contains(d, schema, v);
+    case DENY_ONE: return deny_one(d, row, v);
+    case DENY_PLACES: return deny_places(d, row, v);
+    case DENY_DEPENDENT: return deny_dependents(d, row, v);
     default:
         if (v->type == CDZ_JSON_BOOL && !v->boolean) return CDZ_OK; /* uniqueItems: false */
         return refuse(d, row, v);
     }
 }
 
-static cdz_status deny(cdz_schema *s, const cdz_json *schema, const cdz_json **out)
+static bool asks_objects(const deny_row *row)
+{
+    return row->type && strcmp(row->type, "object") == 0;
+}
+
+/* but_objects: these are all let through. */
+static cdz_status deny(cdz_schema *s, const cdz_json *schema, bool but_objects, const cdz_json **out)
 {
     denial d = {.s = s, .at = schema};
     cdz_status st = CDZ_OK;
@@ -307,10 +398,13 @@ static cdz_status deny(cdz_schema *s, const cdz_json *schema, const cdz_json **o
         return cdz_schema_wrong(s, schema, "not", "expected a schema");
     }
     for (size_t i = 0; schema->type == CDZ_JSON_OBJECT && i < sizeof rows / sizeof *rows; i++) {
-        const cdz_json *v = cdz_json_get(schema, rows[i].keyword);
+        const cdz_json *v = rows[i].how == DENY_BOUND ? cdz_schema_bound(schema, rows[i].keyword)
+                                                      : cdz_json_get(schema, rows[i].keyword);
+        if (but_objects && asks_objects(&rows[i])) continue;
         if (!v || st != CDZ_OK || (alone && strcmp(rows[i].keyword, "$ref") != 0)) continue;
         st = deny_keyword(&d, &rows[i], schema, v);
     }
+    if (but_objects) put(&d, with(&d, "type", text(&d, "object")));
     const cdz_status end = finish(&d, out);
     return st != CDZ_OK ? st : end;
 }
@@ -375,6 +469,7 @@ static cdz_status make_dependent(cdz_schema *s, const cdz_json_member *asks, boo
 
 typedef enum made_kind {
     MADE_DENIED,
+    MADE_DENIED_BUT_OBJECTS,
     MADE_IF,
     MADE_DEPENDENT,
     MADE_DEPENDENT_PLACED,
@@ -404,8 +499,8 @@ static cdz_status make(cdz_schema *s, const void *from, made_kind kind, const ch
             *out = s->made[i - 1].schema;
             return CDZ_OK;
         }
-    if (kind == MADE_DENIED)
-        CDZ_TRY(deny(s, from, out));
+    if (kind == MADE_DENIED || kind == MADE_DENIED_BUT_OBJECTS)
+        CDZ_TRY(deny(s, from, kind == MADE_DENIED_BUT_OBJECTS, out));
     else if (kind == MADE_IF)
         CDZ_TRY(make_if(s, from, out));
     else
@@ -418,6 +513,23 @@ static cdz_status make(cdz_schema *s, const void *from, made_kind kind, const ch
 cdz_status cdz_schema_denied(cdz_schema *s, const cdz_json *schema, const cdz_json **out)
 {
     return make(s, schema, MADE_DENIED, "not", out);
+}
+
+static bool asks_something(const cdz_json *schema)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].how != DENY_REF && cdz_json_get(schema, rows[i].keyword)) return true;
+    return false;
+}
+
+cdz_status cdz_schema_denied_but_objects(cdz_schema *s, const cdz_json *schema, const cdz_json **out)
+{
+    for (int i = 0; i < CDZ_SCHEMA_MAX_HOPS; i++) {
+        const cdz_json *ref = cdz_json_get(schema, "$ref");
+        if (!ref || (s->siblings_of_ref && asks_something(schema))) break;
+        CDZ_TRY(cdz_schema_resolve(s, ref, "$ref", &schema));
+    }
+    return make(s, schema, MADE_DENIED_BUT_OBJECTS, "not", out);
 }
 
 const char *cdz_schema_made_of(const cdz_schema *s, const cdz_json *made)

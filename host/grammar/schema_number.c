@@ -175,6 +175,15 @@ static cdz_status narrow(const cdz_schema *s, const char *regex, cdz_chars_dfa *
     return CDZ_OK;
 }
 
+const cdz_json *cdz_schema_bound(const cdz_json *schema, const char *keyword)
+{
+    const bool strict = keyword[0] == 'e', lower = keyword[strict ? 10 : 1] == 'i';
+    const cdz_json *own = cdz_json_get(schema, keyword);
+    const cdz_json *flag = cdz_json_get(schema, lower ? "exclusiveMinimum" : "exclusiveMaximum");
+    if (!cdz_json_is(flag, CDZ_JSON_BOOL)) return own;
+    return flag->boolean == strict ? cdz_json_get(schema, lower ? "minimum" : "maximum") : NULL;
+}
+
 static cdz_status narrow_by_bound(const cdz_schema *s, const cdz_json *value, const char *keyword,
                                   cdz_chars_dfa *dfa, bool *bounded)
 {
@@ -275,21 +284,22 @@ static bool units_of(const cdz_json *value, uint32_t *m, uint32_t *places)
     return n && n * (d.n_part + 1) <= CDZ_SCHEMA_MAX_MULTIPLE && d.n_part < 10;
 }
 
-static cdz_status narrow_by_multiple(const cdz_schema *s, const cdz_json *value, bool fractions,
-                                     cdz_chars_dfa *dfa, bool *bounded)
+/* Multiples of a value, or all other numbers. */
+static cdz_status narrow_by_multiple(const cdz_schema *s, const cdz_json *value, bool denied,
+                                     bool fractions, cdz_chars_dfa *dfa, bool *bounded)
 {
     double x;
     uint32_t m, places;
     cdz_chars nfa = {0};
     if (!cdz_json_number(value, &x) || x <= 0)
         return cdz_schema_wrong(s, value, "multipleOf", "expected a number above 0");
-    if (!fractions && divides_one(value)) return CDZ_OK;
+    if (!fractions && !denied && divides_one(value)) return CDZ_OK;
     if (!units_of(value, &m, &places))
         return cdz_schema_refuse(s, value, "multipleOf",
                                  "above 5000, or of so many digits (grammar_max_states)");
-    CDZ_TRY(narrow(s, places ? "-?" WHOLE PART : "-?" WHOLE, dfa, bounded));
+    CDZ_TRY(narrow(s, places || denied ? "-?" WHOLE PART : "-?" WHOLE, dfa, bounded));
     multiples(&nfa, m, places);
-    return narrow_by_nfa(s, &nfa, false, dfa);
+    return narrow_by_nfa(s, &nfa, denied, dfa);
 }
 
 /* All numbers but one, without exponents. */
@@ -339,11 +349,13 @@ static cdz_status narrow_all(const cdz_schema *s, const cdz_schema_list *list, b
                                         "exclusiveMaximum"};
     for (uint32_t i = 0; i < list->n; i++) {
         for (size_t k = 0; k < 4; k++) {
-            const cdz_json *v = cdz_json_get(list->at[i].schema, names[k]);
+            const cdz_json *v = cdz_schema_bound(list->at[i].schema, names[k]);
             if (v) CDZ_TRY(narrow_by_bound(s, v, names[k], dfa, bounded));
         }
         const cdz_json *m = cdz_json_get(list->at[i].schema, "multipleOf");
-        if (m) CDZ_TRY(narrow_by_multiple(s, m, fractions, dfa, bounded));
+        if (m) CDZ_TRY(narrow_by_multiple(s, m, false, fractions, dfa, bounded));
+        m = cdz_schema_denies(list->at[i].schema, "multipleOf");
+        if (m) CDZ_TRY(narrow_by_multiple(s, m, true, fractions, dfa, bounded));
         CDZ_TRY(deny_numbers(s, list->at[i].schema, dfa, bounded));
     }
     return CDZ_OK;

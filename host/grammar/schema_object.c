@@ -104,26 +104,59 @@ static cdz_status check_object(const object_work *w, const cdz_json *v, const ch
     return cdz_schema_wrong(w->s, v, keyword, "expected an object");
 }
 
-/* Entries as a reader meets them: each one before what it leads to, and that before the next. order has room for 3 n. */
-static void read_order(const cdz_schema_list *list, uint32_t *order)
+/* Of each entry the first of those that came from it, and of each the next: in the order of the members that lead to them. Numbers
+ * are + 1; 0: none. Returns the first that came from none. */
+static uint32_t link_entries(const cdz_schema_list *list, uint32_t *first, uint32_t *next)
 {
-    const uint32_t n = list->n;
-    uint32_t *first = order + n, *next = first + n, root = 0, at; /* number + 1; 0: none */
-    memset(first, 0, n * sizeof *first);
-    for (uint32_t i = n; i-- > 0;) {
-        uint32_t *of = list->at[i].parent ? &first[list->at[i].parent - 1] : &root;
+    uint32_t root = 0;
+    memset(first, 0, list->n * sizeof *first);
+    for (uint32_t i = list->n; i-- > 0;) {
+        const cdz_schema_entry *e = &list->at[i];
+        uint32_t *of = e->parent ? &first[e->parent - 1] : &root;
+        while (*of && list->at[*of - 1].via < e->via) of = &next[*of - 1];
         next[i] = *of;
         *of = i + 1;
     }
-    at = root;
-    for (uint32_t k = 0; at; k++) {
-        order[k] = at - 1;
-        uint32_t to = first[at - 1];
-        while (!to && at) {
-            to = next[at - 1];
-            if (!to) at = list->at[at - 1].parent;
+    return root;
+}
+
+/* Where an entry's own keys stand: at the first keyword about them. */
+static uint32_t own_place(const cdz_json *schema)
+{
+    static const char *const names[] = {"properties", "patternProperties", "additionalProperties"};
+    uint32_t first = CDZ_VIA_LAST;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const uint32_t place = cdz_schema_place_of(schema, cdz_json_get(schema, names[i]));
+        if (place < first) first = place;
+    }
+    return first;
+}
+
+/* Whether they stand before the member that leads to another entry. */
+static bool is_before(const cdz_schema_list *list, uint32_t entry, uint32_t other)
+{
+    return own_place(list->at[entry].schema) < list->at[other].via;
+}
+
+/* Entries as a reader meets them, from left to right: what a member leads to stands where the member does. order has room for
+ * 4 n. */
+static void read_order(const cdz_schema_list *list, uint32_t *order)
+{
+    const uint32_t n = list->n;
+    uint32_t *first = order + n, *next = first + n, *done = next + n;
+    uint32_t at = link_entries(list, first, next);
+    memset(done, 0, n * sizeof *done);
+    for (uint32_t k = 0; at;) {
+        const uint32_t i = at - 1, child = first[i];
+        if (!done[i] && (!child || is_before(list, i, child - 1))) {
+            done[i] = 1;
+            order[k++] = i;
+        } else if (child) {
+            first[i] = next[child - 1];
+            at = child;
+        } else {
+            at = list->at[i].parent ? list->at[i].parent : next[i];
         }
-        at = to;
     }
 }
 
@@ -144,7 +177,7 @@ static cdz_status collect_entry(object_work *w, uint32_t i)
 
 static cdz_status collect_declared(object_work *w)
 {
-    uint32_t *order = malloc((3 * (size_t)w->list->n + 1) * sizeof *order);
+    uint32_t *order = malloc((4 * (size_t)w->list->n + 1) * sizeof *order);
     cdz_status st = CDZ_OK;
     if (!order) return cdz_schema_no_memory(w->s);
     read_order(w->list, order);

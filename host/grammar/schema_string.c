@@ -176,9 +176,9 @@ static cdz_status narrow_by_denials(const cdz_schema *s, const cdz_json *schema,
     return one ? narrow_by_values(s, one, 1, true, dfa, some) : CDZ_OK;
 }
 
-/* Everything asked for, as one automaton. */
-static cdz_status intersect(const cdz_schema *s, const cdz_schema_list *list,
-                            const string_wishes *w, cdz_chars_dfa *dfa, bool *some)
+/* Everything asked for but lengths, as one automaton. */
+static cdz_status intersect(const cdz_schema *s, const cdz_schema_list *list, cdz_chars_dfa *dfa,
+                            bool *some)
 {
     for (uint32_t i = 0; i < list->n; i++) {
         const cdz_json *pattern = cdz_json_get(list->at[i].schema, "pattern");
@@ -187,11 +187,38 @@ static cdz_status intersect(const cdz_schema *s, const cdz_schema_list *list,
         if (format) CDZ_TRY(narrow_by(s, format, true, dfa, some));
         CDZ_TRY(narrow_by_denials(s, list->at[i].schema, dfa, some));
     }
-    if (w->min || w->max != UINT32_MAX) {
-        cdz_chars_dfa lengths;
-        CDZ_TRY(cdz_chars_lengths(w->min, w->max, &lengths, s->err));
-        CDZ_TRY(narrow(s, dfa, &lengths, some));
+    return CDZ_OK;
+}
+
+static bool asks_lengths(const string_wishes *w)
+{
+    return w->min || w->max != UINT32_MAX;
+}
+
+static cdz_status narrow_by_lengths(const cdz_schema *s, const string_wishes *w, cdz_chars_dfa *dfa,
+                                    bool *some)
+{
+    cdz_chars_dfa lengths;
+    if (!asks_lengths(w)) return CDZ_OK;
+    CDZ_TRY(cdz_chars_lengths(w->min, w->max, &lengths, s->err));
+    return narrow(s, dfa, &lengths, some);
+}
+
+/* The texts of an automaton that have the lengths asked for. Where a state for each state and length would be many, characters
+ * are counted. */
+static cdz_status put_lengths(cdz_schema *s, const string_wishes *w, cdz_chars_dfa *dfa,
+                              uint32_t from, uint32_t to)
+{
+    const uint64_t last = w->max == UINT32_MAX ? w->min : w->max;
+    bool some = true;
+    if (w->min > w->max) return CDZ_OK;
+    if (asks_lengths(w) && (last + 1) * dfa->n_states > CDZ_SCHEMA_FEW_STATES) {
+        const cdz_status st = cdz_net_dfa_counted(s->net, from, to, dfa, w->min, w->max, true);
+        if (st != CDZ_E_UNSUPPORTED) return CDZ_OK; /* trouble is told at the end */
     }
+    CDZ_TRY(narrow_by_lengths(s, w, dfa, &some));
+    CDZ_TRY(cdz_chars_trim(dfa, &some, s->err));
+    if (some) cdz_net_dfa(s->net, from, to, dfa, true);
     return CDZ_OK;
 }
 
@@ -228,9 +255,9 @@ static cdz_status inside(cdz_schema *s, const cdz_schema_list *list, const strin
     }
     cdz_chars_dfa dfa = {0};
     bool some = false, any = false;
-    cdz_status st = intersect(s, list, w, &dfa, &some);
+    cdz_status st = intersect(s, list, &dfa, &some);
     if (st == CDZ_OK) st = cdz_chars_trim(&dfa, &any, s->err);
-    if (st == CDZ_OK && any) cdz_net_dfa(s->net, from, to, &dfa, true);
+    if (st == CDZ_OK && any) st = put_lengths(s, w, &dfa, from, to);
     if (some) cdz_chars_dfa_free(&dfa);
     return st;
 }
@@ -271,7 +298,8 @@ static cdz_status narrow_keys(cdz_schema *s, const cdz_schema_list *list, cdz_ch
             CDZ_TRY(narrow_by_values(s, many->items, many->len, false, dfa, some));
         if (one) CDZ_TRY(narrow_by_values(s, one, 1, false, dfa, some));
     }
-    return intersect(s, list, &w, dfa, some);
+    CDZ_TRY(intersect(s, list, dfa, some));
+    return narrow_by_lengths(s, &w, dfa, some);
 }
 
 cdz_status cdz_schema_keys(cdz_schema *s, const cdz_schema_list *list, cdz_chars_dfa *out)

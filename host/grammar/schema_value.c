@@ -22,6 +22,7 @@ static cdz_status put_string(cdz_schema *s, const char *text, uint32_t len, uint
     return CDZ_OK;
 }
 
+/* A whole number that the schema writes as 2.0 may be written so too. */
 static cdz_status put_number(cdz_schema *s, const cdz_json *v, uint32_t *at)
 {
     cdz_buf text = {0};
@@ -36,6 +37,12 @@ static cdz_status put_number(cdz_schema *s, const cdz_json *v, uint32_t *at)
         return cdz_schema_no_memory(s);
     }
     *at = cdz_net_text(s->net, *at, text.data, text.len);
+    if (v->type == CDZ_JSON_REAL && text.len == strcspn(text.data, ".e")) {
+        const uint32_t as_real = cdz_net_text(s->net, *at, ".0", 2), end = cdz_net_node(s->net);
+        cdz_net_edge_add(s->net, *at, end, CDZ_NET_NOTHING, 0);
+        cdz_net_edge_add(s->net, as_real, end, CDZ_NET_NOTHING, 0);
+        *at = end;
+    }
     cdz_buf_free(&text);
     return CDZ_OK;
 }
@@ -105,10 +112,10 @@ static bool is_multiple(double x, double b)
 static bool within_bounds(const cdz_json *schema, double x)
 {
     double b;
-    return !(cdz_json_number(cdz_json_get(schema, "minimum"), &b) && x < b) &&
-           !(cdz_json_number(cdz_json_get(schema, "maximum"), &b) && x > b) &&
-           !(cdz_json_number(cdz_json_get(schema, "exclusiveMinimum"), &b) && x <= b) &&
-           !(cdz_json_number(cdz_json_get(schema, "exclusiveMaximum"), &b) && x >= b) &&
+    return !(cdz_json_number(cdz_schema_bound(schema, "minimum"), &b) && x < b) &&
+           !(cdz_json_number(cdz_schema_bound(schema, "maximum"), &b) && x > b) &&
+           !(cdz_json_number(cdz_schema_bound(schema, "exclusiveMinimum"), &b) && x <= b) &&
+           !(cdz_json_number(cdz_schema_bound(schema, "exclusiveMaximum"), &b) && x >= b) &&
            !(cdz_json_number(cdz_json_get(schema, "multipleOf"), &b) && b > 0 && !is_multiple(x, b));
 }
 

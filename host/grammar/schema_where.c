@@ -12,7 +12,8 @@
 typedef struct where_open {
     const cdz_json *at;
     uint32_t resource;
-    bool names; /* its members are schemas by a name, not keywords */
+    bool names;  /* its members are schemas by a name, not keywords */
+    bool hidden; /* below what is no keyword, where schemas have no names */
 } where_open;
 
 typedef struct where_walk {
@@ -129,21 +130,22 @@ static cdz_status add_ref(cdz_schema *s, const cdz_json *ref, uint32_t resource)
     return CDZ_OK;
 }
 
-static cdz_status push(where_walk *w, const cdz_json *at, uint32_t resource, bool names)
+static cdz_status push(where_walk *w, const cdz_json *at, const where_open *from, bool names,
+                       bool hidden)
 {
     if (at->type != CDZ_JSON_OBJECT && at->type != CDZ_JSON_ARRAY) return CDZ_OK;
     if (!cdz_grow(&w->open, &w->cap, (size_t)w->n_open + 1, sizeof *w->open))
         return cdz_schema_no_memory(w->s);
-    w->open[w->n_open++] = (where_open){at, resource, names};
+    w->open[w->n_open++] = (where_open){at, from->resource, names, hidden};
     return CDZ_OK;
 }
 
 /* A schema's own names: $id, anchors. */
-static cdz_status note(where_walk *w, const cdz_json *at, uint32_t *resource)
+static cdz_status note_names(where_walk *w, const cdz_json *at, uint32_t *resource)
 {
     cdz_schema *s = w->s;
-    const cdz_json *ref = cdz_json_get(at, "$ref"), *id = cdz_json_get(at, "$id");
-    const bool alone = ref && !s->siblings_of_ref;
+    const cdz_json *id = cdz_json_get(at, s->id);
+    const bool alone = cdz_json_get(at, "$ref") && !s->siblings_of_ref;
     if (cdz_json_is(id, CDZ_JSON_STRING) && !alone) {
         if (*id->string == '#')
             CDZ_TRY(add_anchor(s, *resource, id->string + 1, false, at));
@@ -154,13 +156,19 @@ static cdz_status note(where_walk *w, const cdz_json *at, uint32_t *resource)
                    *dynamic = cdz_json_get(at, "$dynamicAnchor");
     if (cdz_json_is(anchor, CDZ_JSON_STRING))
         CDZ_TRY(add_anchor(s, *resource, anchor->string, false, at));
-    if (cdz_json_is(dynamic, CDZ_JSON_STRING))
-        CDZ_TRY(add_anchor(s, *resource, dynamic->string, true, at));
-    if (ref) CDZ_TRY(add_ref(s, ref, *resource));
-    const cdz_json *recursive_ref = cdz_json_get(at, "$recursiveRef");
-    if (recursive_ref) CDZ_TRY(add_ref(s, recursive_ref, *resource));
-    const cdz_json *dynamic_ref = cdz_json_get(at, "$dynamicRef");
-    return dynamic_ref ? add_ref(s, dynamic_ref, *resource) : CDZ_OK;
+    return cdz_json_is(dynamic, CDZ_JSON_STRING)
+               ? add_anchor(s, *resource, dynamic->string, true, at)
+               : CDZ_OK;
+}
+
+static cdz_status note_refs(where_walk *w, const cdz_json *at, uint32_t resource)
+{
+    static const char *const names[] = {"$ref", "$recursiveRef", "$dynamicRef"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const cdz_json *ref = cdz_json_get(at, names[i]);
+        if (ref) CDZ_TRY(add_ref(w->s, ref, resource));
+    }
+    return CDZ_OK;
 }
 
 static cdz_status step(where_walk *w, where_open o)
@@ -169,16 +177,37 @@ static cdz_status step(where_walk *w, where_open o)
     static const char *const named[] = {
         "properties",   "patternProperties", "$defs", "definitions", "dependentSchemas",
         "dependencies", "dependentRequired", NULL};
+    static const char *const schemas[] = {"allOf",
+                                          "anyOf",
+                                          "oneOf",
+                                          "not",
+                                          "if",
+                                          "then",
+                                          "else",
+                                          "items",
+                                          "prefixItems",
+                                          "contains",
+                                          "additionalItems",
+                                          "unevaluatedItems",
+                                          "propertyNames",
+                                          "additionalProperties",
+                                          "unevaluatedProperties",
+                                          "contentSchema",
+                                          "extends",
+                                          NULL};
     if (o.at->type == CDZ_JSON_ARRAY) {
         for (uint32_t i = 0; i < o.at->len; i++)
-            CDZ_TRY(push(w, &o.at->items[i], o.resource, false));
+            CDZ_TRY(push(w, &o.at->items[i], &o, false, o.hidden));
         return CDZ_OK;
     }
-    if (!o.names) CDZ_TRY(note(w, o.at, &o.resource));
+    if (!o.names && !o.hidden) CDZ_TRY(note_names(w, o.at, &o.resource));
+    if (!o.names) CDZ_TRY(note_refs(w, o.at, o.resource));
     for (uint32_t i = 0; i < o.at->len; i++) {
         const cdz_json_member *m = &o.at->members[i];
+        const bool by_name = !o.names && cdz_is_one_of(m->key, named);
         if (!o.names && cdz_is_one_of(m->key, values)) continue;
-        CDZ_TRY(push(w, &m->value, o.resource, !o.names && cdz_is_one_of(m->key, named)));
+        const bool known = o.names || by_name || cdz_is_one_of(m->key, schemas);
+        CDZ_TRY(push(w, &m->value, &o, by_name, o.hidden || !known));
     }
     return CDZ_OK;
 }
@@ -188,10 +217,11 @@ static cdz_status walk(cdz_schema *s)
     where_walk w = {.s = s};
     uint32_t resource;
     if (s->where.n_resources) return CDZ_OK;
-    const cdz_json *id = cdz_json_get(s->root, "$id");
+    const cdz_json *id = cdz_json_get(s->root, s->id);
     cdz_status st =
         add_resource(s, s->root, "", cdz_json_is(id, CDZ_JSON_STRING) ? id : NULL, &resource);
-    if (st == CDZ_OK) st = push(&w, s->root, 0, false);
+    const where_open document = {0};
+    if (st == CDZ_OK) st = push(&w, s->root, &document, false, false);
     while (st == CDZ_OK && w.n_open) {
         st = cdz_schema_in_time(s);
         if (st == CDZ_OK) st = step(&w, w.open[--w.n_open]);

@@ -53,6 +53,7 @@ typedef struct gbnf_writer {
     uint32_t n_nodes, nodes_cap, n_arcs, arcs_cap, n_spans, spans_cap, n_queue, queue_cap, n_firsts,
         firsts_cap, start, end;
     bool hollow; /* what may be empty is repeated */
+    bool gates;  /* a count of characters is looked at before some of them */
     cdz_error *err;
 } gbnf_writer;
 
@@ -612,8 +613,10 @@ static bool writer_begin(gbnf_writer *w)
         const cdz_net_edge *e = &net->edges[i];
         if (e->kind == CDZ_NET_COUNT_OUT) w->counts[e->arg] = true;
         if (e->kind != CDZ_NET_COUNT_IN) continue;
-        for (uint32_t k = net->first[e->to]; k < net->first[e->to + 1]; k++)
+        for (uint32_t k = net->first[e->to]; k < net->first[e->to + 1]; k++) {
+            w->gates |= net->edges[k].kind == CDZ_NET_BYTES;
             if (net->edges[k].kind == CDZ_NET_CALL) w->body[e->arg] = net->edges[k].arg;
+        }
     }
     return true;
 }
@@ -646,6 +649,9 @@ cdz_status cdz_grammar_to_gbnf(const cdz_grammar *g, cdz_buf *out, cdz_error *er
     cdz_status st =
         writer_begin(&w) ? refuse_circles(&w) : cdz_err_memory(w.err, "a grammar as GBNF");
     if (st == CDZ_OK && w.counts[g->net.start_rule]) st = refuse(&w, "a count within a rule");
+    if (st == CDZ_OK && w.gates)
+        st = refuse(
+            &w, "a length (maxLength or minLength) beside a pattern or format, as large as this");
     if (st == CDZ_OK) st = write_rules(&w, out);
     writer_free(&w);
     return st;

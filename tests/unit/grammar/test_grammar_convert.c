@@ -190,6 +190,7 @@ static void what_gbnf_cannot_say_is_named(void **state)
 {
     static const char *const broken[] = {"fine", "\xC3"};
     static const char schema[] = "{\"type\": \"string\", \"maxLength\": 2001}";
+    static const char email[] = "{\"format\": \"email\", \"maxLength\": 255}";
     static const char *const gbnf[][2] = {
         {"root ::= root \"a\" | \"b\"", "a rule that begins with itself"},
         {"root ::= a\na ::= b* a | \"c\"\nb ::= \"x\"", "a rule that begins with itself"},
@@ -200,6 +201,8 @@ static void what_gbnf_cannot_say_is_named(void **state)
     (void)state;
     assert_int_equal(cdz_grammar_from_schema(schema, sizeof schema - 1, NULL, &g, NULL), CDZ_OK);
     refused(g, "a count of 2001 (by maxLength");
+    assert_int_equal(cdz_grammar_from_schema(email, sizeof email - 1, NULL, &g, NULL), CDZ_OK);
+    refused(g, "a length (maxLength or minLength) beside a pattern");
     assert_int_equal(cdz_grammar_from_choice(broken, 2, NULL, &g, NULL), CDZ_OK);
     refused(g, "a text that is not UTF-8");
     for (size_t i = 0; i < sizeof gbnf / sizeof *gbnf; i++) {
