@@ -71,7 +71,7 @@ static cdz_status run_wander(cdz_decoder *dec, const cdz_step *step)
         CDZ_TRY(cdz_seq_new(dec, NULL, &walkers[w]));
         CDZ_TRY(cdz_seq_append(dec, walkers[w], ids.at, ids.len / (w + 1)));
     }
-    for (uint32_t s = 0; s < (is_slow() ? STEPS / 4 : STEPS); s++) {
+    for (uint32_t s = 0; s < (is_slow() ? STEPS / 8 : STEPS); s++) {
         const uint32_t w = draw(&seed, WALKERS), other = draw(&seed, WALKERS);
         const uint32_t len = cdz_seq_ids(dec, walkers[w]).len;
         switch (draw(&seed, 4)) {
