@@ -236,24 +236,25 @@ typedef struct cdz_attention {
     const int32_t *const *packed_blocks;
 } cdz_attention;
 
-/* Recurrent layers. What a sequence has of them lies in memory of the host: for each of its layers a window, the newest inputs
- * of a convolution, oldest first, and for each head a matrix. The rows of a pass that are one sequence's stand together, in the
+/* Recurrent layers. What a sequence has of them lies in one piece of memory from alloc: for each of its layers a window, the newest
+ * inputs of a convolution, oldest first, and for each head a matrix. The rows of a pass that are one sequence's stand together, in the
  * order of their positions, and run one after the other: the recurrence itself, never a form that takes several at once. So what
  * a row gives, and what it leaves behind, hangs on the rows before it alone, however a sequence was cut into passes. */
 typedef struct cdz_state_run {
     uint32_t first, n; /* rows [first, first + n) of the call */
-    float *state;      /* of the layer; what it held is as if there had been rows before */
+    float *state;      /* of all layers; what it held is as if there had been rows before */
 } cdz_state_run;
 
 enum { CDZ_CONV_TAPS_MOST = 16 };
 
 /* A causal convolution of each channel by itself: with u the input, times in_gate,
  * y[t] = f(sum of w[j] * u[t - taps + 1 + j], j ascending by fused multiply-add from +0, plus bias) times out_gate; f is silu or
- * nothing. A run's state is (taps - 1, channels). */
+ * nothing. A run's window is (taps - 1, channels). */
 typedef struct cdz_conv {
     size_t channels, taps; /* taps from 2 to CDZ_CONV_TAPS_MOST */
-    const float *w;        /* (taps, channels), host memory; the last one meets the newest input */
-    const float *bias;     /* (channels), or NULL */
+    size_t at;             /* where in a run's state the window lies, in floats */
+    const float *w;        /* (taps, channels), like weights; the last one meets the newest input */
+    const float *bias;     /* (channels), the same, or NULL */
     const float *in_gate, *out_gate; /* (m, channels), as x lies; or NULL */
     bool silu;
 } cdz_conv;
@@ -264,12 +265,13 @@ enum { CDZ_STATE_CHAINS = 4 };
  *   t = softplus(a + shift), at least low and at most high;  e = exp(rate * t)
  *   S *= e;  d = t * v, or where it corrects d = (v - S^T k) * sigmoid(b);  S += k d^T;  y = S^T q (+ skip * v)
  * Sums over rows are CDZ_STATE_CHAINS chains, chain i % CDZ_STATE_CHAINS takes row i, ascending by fused multiply-add from +0, then
- * (0 + 1) + (2 + 3); S += and the last sum are fused multiply-adds. A run's state is (heads, rows, columns). */
+ * (0 + 1) + (2 + 3); S += and the last sum are fused multiply-adds. A run's matrices are (heads, rows, columns). */
 typedef struct cdz_recurrence {
     size_t heads, groups, rows, columns; /* groups divide heads */
+    size_t at;                           /* where in a run's state the matrices lie, in floats */
     bool corrects;                       /* the delta rule */
     bool groups_alternate;            /* head h's group is h % groups, not h / (heads / groups) */
-    const float *rate, *shift, *skip; /* (heads), host memory; skip may be NULL */
+    const float *rate, *shift, *skip; /* (heads), like weights; skip may be NULL */
     float low, high;
     const float *k, *q; /* (m, groups * rows), each ldk apart */
     size_t ldk;
@@ -298,10 +300,10 @@ typedef struct cdz_leaders {
 typedef struct cdz_backend cdz_backend;
 
 /* Activations are float32, row-major (m, n) with a stride in floats.
- * Where what lies. On the CPU everything is host memory. On a device, memory from alloc (activations, scores, the
- * tables of attention's bias and sinks) and from place (weights, norms, biases: cdz_weight.data) is the device's; the host reads and
+ * Where what lies. On the CPU everything is host memory. On a device, memory from alloc (activations, scores, states, the
+ * tables of attention's bias and sinks, the vectors of recurrent layers) and from place (weights, norms, biases: cdz_weight.data) is the device's; the host reads and
  * writes it through upload, download and copy alone. Host memory on every backend: the structures themselves, ids,
- * positions, frequencies, rows and their blocks, route's outputs, add_scaled's `to` and `factors`, what
+ * positions, frequencies, rows and their blocks, runs, route's outputs, add_scaled's `to` and `factors`, what
  * attention_weights gives.
  * Calls on one backend come from one thread at a time, not always the same; each returns when its outputs are visible to
  * the next call and, in host memory, to the caller. What a call has read may change or go away as soon as it has returned,
@@ -327,10 +329,11 @@ typedef struct cdz_backend_api {
     void (*spread)(cdz_backend *b, void *memory, size_t bytes);
 
     /* Copies, ordered after earlier calls; the places do not overlap. upload: from host to device; `from` may change
-     * once it has returned. download: the other way; returns when `to` is filled. copy: within the device. */
+     * once it has returned. download: the other way; returns when `to` is filled. copy: within the device. clear: to zeros. */
     void (*upload)(cdz_backend *b, void *to, const void *from, size_t bytes);
     void (*download)(cdz_backend *b, void *to, const void *from, size_t bytes);
     void (*copy)(cdz_backend *b, void *to, const void *from, size_t bytes);
+    void (*clear)(cdz_backend *b, void *to, size_t bytes);
     /* A download that returns at once: `to` is the backend's until arrive is called with what comes back, and filled
      * then; whoever calls it waits for this copy, not for what was given after it. 0: it is filled already. NULL, both of
      * them, where memory is the host's. */
@@ -465,8 +468,8 @@ typedef struct cdz_backend_api {
                               const cdz_kv *kv, size_t layer, const cdz_kv_row *row,
                               const cdz_attention *how);
 
-    /* y (m, channels) of x, m the rows of all runs; y lies apart from x. The next two are NULL where there are no recurrent
-     * layers. */
+    /* y (m, channels) of x, m the rows of all runs, which are distinct sequences'; y lies apart from what is read. The next two
+     * are NULL where there are no such layers. */
     void (*conv)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx,
                  const cdz_state_run *runs, size_t n_runs, const cdz_conv *how);
     /* y (m, heads * columns), apart from what is read. */

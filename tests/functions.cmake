@@ -8,6 +8,7 @@
 #   again    it does for minutes what others do in another place (devices, an installed program, the kit): left to `./dev test all` likewise
 #   cost     it counts what steps and bytes grow with, which a sanitizer makes others: left to `./dev test all` likewise
 #   extremes it tries every number that there may be, for minutes, and sanitizers see what goes wrong: `./dev test` runs some of it, under them alone
+#   long     it does in full what another test does in part: left to `./dev test all`
 #   slow     so many requests that they take too long on the scalar kernels
 #   far      one that runs once more, on the backend whose memory is out of the host's reach
 # tests/tools/labels.sh compares engine and threads with what the programs are linked with.

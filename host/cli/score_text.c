@@ -112,13 +112,14 @@ static cdz_status read_all(text_job *job, cdz_error *err)
 
 /* --- windows -------------------------------------------------------------------------------------------------------- */
 
+/* A context of 0 has no end. */
 static cdz_status choose_window(const text_job *job, size_t *window, size_t *stride, cdz_error *err)
 {
     const cdz_score_options *o = job->options;
     const size_t context = cdz_model_context(job->session.model);
-    *window = o->window ? o->window : context;
+    *window = o->window ? o->window : context ? context : job->n < 2 ? 2 : job->n;
     *stride = o->stride ? o->stride : *window / 2;
-    if (*window > context)
+    if (context && *window > context)
         return cdz_err(err, CDZ_E_USAGE, "--window %zu: the model's context is %zu", *window,
                        context);
     if (*window < 2) return cdz_err(err, CDZ_E_USAGE, "--window 1: expected at least 2");

@@ -81,6 +81,7 @@ typedef struct merge_reader {
     int32_t last_made;
     uint32_t last_rank;
     size_t prefix_len; /* continuing_subword_prefix, which the right part of a merge loses */
+    size_t inner_len;  /* of what is behind symbols inside a word, which the left part loses */
     uint32_t guess;    /* the entry of the vocabulary that the next merge makes, most likely */
     cdz_buf joined;
 } merge_reader;
@@ -153,7 +154,13 @@ static cdz_status add_merge(merge_reader *r, const merge *m, uint32_t line, uint
             err, CDZ_E_INPUT,
             "line %u: model.merges: \"%.*s\" is shorter than the continuing_subword_prefix", line,
             (int)m->n_right, m->right);
-    CDZ_TRY(made_id(r, m, line, &made, err));
+    if (m->n_left < r->inner_len)
+        return cdz_err(err, CDZ_E_INPUT,
+                       "line %u: model.merges: \"%.*s\" is shorter than the inner_suffix", line,
+                       (int)m->n_left, m->left);
+    merge both = *m;
+    both.n_left -= r->inner_len;
+    CDZ_TRY(made_id(r, &both, line, &made, err));
     if (!r->one_rank || made != r->last_made) r->last_rank = rank;
     r->last_made = made;
     cdz_bpe_put_pair(r->bpe, left->id, right->id, r->last_rank, made);
@@ -188,7 +195,8 @@ static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *model, const cdz_voc
                               cdz_arena *arena, cdz_error *err)
 {
     const cdz_json *merges = cdz_json_get(model, "merges"),
-                   *prefix = cdz_json_get(model, "continuing_subword_prefix");
+                   *prefix = cdz_json_get(model, "continuing_subword_prefix"),
+                   *inner = cdz_json_get(model, "inner_suffix");
     merge_reader reader = {.bpe = bpe, .vocab = vocab, .last_made = -1};
     CDZ_TRY(cdz_json_flag(model, "model", "one_rank_each", false, &reader.one_rank, err));
     if (!cdz_json_is(merges, CDZ_JSON_ARRAY))
@@ -197,6 +205,7 @@ static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *model, const cdz_voc
     if (!cdz_bpe_init_pairs(bpe, arena, merges->len))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u merges", merges->len);
     if (cdz_json_is(prefix, CDZ_JSON_STRING)) reader.prefix_len = prefix->len;
+    if (cdz_json_is(inner, CDZ_JSON_STRING)) reader.inner_len = inner->len;
     cdz_status st = CDZ_OK;
     for (uint32_t i = 0; i < merges->len && st == CDZ_OK; i += MERGE_BLOCK) {
         const uint32_t left = merges->len - i, n = left < MERGE_BLOCK ? left : MERGE_BLOCK;

@@ -25,9 +25,10 @@ static const char *const role_keys[N_ROLES] = {"bos_token", "eos_token", "unk_to
 
 /* What is put around a text. */
 typedef enum around {
-    AS_SAID,      /* add_bos_token, add_eos_token */
-    END,          /* the end */
-    CLASS_AND_SEP /* cls and sep, two seps between two texts */
+    AS_SAID,       /* add_bos_token, add_eos_token */
+    END,           /* the end */
+    CLASS_AND_SEP, /* cls and sep, two seps between two texts */
+    NOTHING
 } around;
 
 typedef struct class
@@ -37,12 +38,15 @@ typedef struct class
     bool prefix;      /* a space before a text, unless add_prefix_space says otherwise */
     bool mask_lstrip; /* the mask takes the spaces before it, where it is named by its text alone */
     bool nfc;
+    bool words; /* characters in place of bytes, lower-cased; tokens inside a word end in INNER */
     const char *pattern; /* NULL: GPT-2's */
 } class;
 
 #define QWEN2                                                                                      \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"      \
     "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define INNER    "@@"
+#define WORD_END "</w>"
 #define TEXT_END "<|endoftext|>"
 #define FAIRSEQ                                                                                    \
     {                                                                                              \
@@ -66,6 +70,10 @@ static const class classes[] = {
      .around = END,
      .prefix = true,
      .mask_lstrip = true},
+    {.name = "BlenderbotSmallTokenizer",
+     .roles = {"__start__", "__end__", "__unk__", NULL, "__null__"},
+     .around = NOTHING,
+     .words = true},
 };
 
 /* A token that is looked for in texts before they are cut. */
@@ -97,14 +105,15 @@ static cdz_status read_class(writer *w)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (cdz_json_eq(name, classes[i].name)) w->class = &classes[i];
     if (w->class) return CDZ_OK;
-    return cdz_err(w->err, CDZ_E_UNSUPPORTED,
-                   "%s: what %.60s makes of vocab.json and merges.txt is not known here (known are "
-                   "GPT2Tokenizer, CodeGenTokenizer, GPTNeoXTokenizer, Qwen2Tokenizer, "
-                   "RobertaTokenizer, BartTokenizer, BlenderbotTokenizer); a tokenizer.json beside "
-                   "them would be read in their place",
-                   w->from->folder,
-                   cdz_json_is(name, CDZ_JSON_STRING) ? name->string
-                                                      : "a tokenizer without a \"tokenizer_class\"");
+    return cdz_err(
+        w->err, CDZ_E_UNSUPPORTED,
+        "%s: what %.60s makes of vocab.json and merges.txt is not known here (known are "
+        "GPT2Tokenizer, CodeGenTokenizer, GPTNeoXTokenizer, Qwen2Tokenizer, "
+        "RobertaTokenizer, BartTokenizer, BlenderbotTokenizer, BlenderbotSmallTokenizer); a tokenizer.json beside "
+        "them would be read in their place",
+        w->from->folder,
+        cdz_json_is(name, CDZ_JSON_STRING) ? name->string
+                                           : "a tokenizer without a \"tokenizer_class\"");
 }
 
 /* The value that the settings have for it, or NULL. null there means none. */
@@ -262,7 +271,7 @@ static void write_added(writer *w)
                        cdz_strmap_get(&w->ids, a->text, a->len));
         cdz_json_write_string(w->out, a->text, a->len);
         put_flag(w->out, "special", a->special);
-        put_flag(w->out, "normalized", a->normalized);
+        put_flag(w->out, "normalized", a->normalized && !w->class->words);
         put_flag(w->out, "single_word", a->single_word);
         put_flag(w->out, "lstrip", a->lstrip);
         put_flag(w->out, "rstrip", a->rstrip);
@@ -289,6 +298,28 @@ static void write_cutting(writer *w)
     put_flag(w->out, "use_regex", !w->class->pattern);
     cdz_buf_printf(w->out, "}%s,\"decoder\":{\"type\":\"ByteLevel\"},",
                    w->class->pattern ? "]}" : "");
+}
+
+/* As the class has it: a line's end behind a word is a word, other spaces only part words; ' is a word, and the marks begin one.
+ * Python's lower() knows where a Greek word ends. */
+static void write_word_cutting(writer *w)
+{
+    static const char before[] =
+        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(?<=[^\\\\s'])\\\\n\"},\"content\":\" __newln__ "
+        "\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(?<=[\\\\p{L}\\\\p{M}])\\u03a3(?![\\\\p{M}\\\\p{Cf}"
+        "\\\\p{Lm}\\\\p{Sk}:\\u00b7\\u2019]*[\\\\p{Lu}\\\\p{Ll}\\\\p{Lt}])\"},\"content\":\"\\u03c2\"},"
+        "{\"type\":\"Lowercase\"}]},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+        "{\"type\":\"WhitespaceSplit\"},{\"type\":\"Split\",\"pattern\":{\"String\":\"'\"},\"behavior\":"
+        "\"Isolated\",\"invert\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[.,!?()]\"},\"behavior\":"
+        "\"MergedWithNext\",\"invert\":false}]},";
+    /* A space between all tokens, but none behind those that end in INNER: no token begins with what is named as a prefix. */
+    static const char behind[] =
+        "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"WordPiece\",\"prefix\":\"" INNER
+        " \",\"cleanup\":false},{\"type\":\"Fuse\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"" INNER
+        " \"},\"content\":\"\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1048576,\"stop\":1048576}]},";
+    cdz_buf_puts(w->out, before);
+    cdz_buf_puts(w->out, behind);
 }
 
 static cdz_status must_have(writer *w, size_t i, const char **out)
@@ -341,6 +372,7 @@ static cdz_status write_around(writer *w)
         CDZ_TRY(must_have(w, EOS, &end));
         write_ends(w, NULL, end);
         break;
+    case NOTHING: break;
     case AS_SAID: write_ends(w, bos ? role(w, BOS) : NULL, eos ? role(w, EOS) : NULL);
     }
     return CDZ_OK;
@@ -413,6 +445,139 @@ static cdz_status write_merges(writer *w)
     return CDZ_OK;
 }
 
+/* --- words --------------------------------------------------------------------------------------------------------------- */
+
+/* What merges make that vocab.json lacks is found in a text, and is unknown: it gets an id behind all others. */
+typedef struct word_merges {
+    writer *w;
+    cdz_strmap more;
+    int32_t known, next; /* the first id that vocab.json lacks; of a token that it lacks */
+    cdz_buf text;
+} word_merges;
+
+static bool ends_word(const char *symbol, size_t len)
+{
+    const size_t n = sizeof WORD_END - 1;
+    return len > n && memcmp(symbol + len - n, WORD_END, n) == 0;
+}
+
+/* A symbol of merges.txt as vocab.json writes it; to has room for INNER more. Returns its length. */
+static size_t spell(const char *symbol, size_t len, char *to)
+{
+    const bool last = ends_word(symbol, len);
+    if (last) len -= sizeof WORD_END - 1;
+    memcpy(to, symbol, len);
+    if (!last) memcpy(to + len, INNER, sizeof INNER - 1);
+    return last ? len : len + sizeof INNER - 1;
+}
+
+static void give_word_id(word_merges *m, const char *text, size_t len)
+{
+    bool again;
+    if (is_token(m->w, text, len) || cdz_strmap_get(&m->more, text, (uint32_t)len) >= 0) return;
+    char *kept = cdz_arena_strndup(&m->w->arena, text, len);
+    if (kept)
+        cdz_strmap_put(&m->more, kept, (uint32_t)len, m->next++, &again);
+    else
+        m->text.failed = true;
+}
+
+static cdz_status add_word_merge(word_merges *m, const line *l)
+{
+    char joined[MOST_LINE], names[3][MOST_LINE + sizeof INNER];
+    const char *space = l->len < MOST_LINE ? memchr(l->text, ' ', l->len) : NULL;
+    const size_t left = space ? (size_t)(space - l->text) : 0, right = space ? l->len - left - 1 : 0;
+    if (!left || !right || memchr(space + 1, ' ', right))
+        return wrong_line(m->w, l, "is no merge: expected two tokens and one space between them");
+    if (ends_word(l->text, left)) return CDZ_OK; /* nothing is behind the end of a word */
+    memcpy(joined, l->text, left);
+    memcpy(joined + left, space + 1, right);
+    const size_t n[] = {spell(l->text, left, names[0]), spell(space + 1, right, names[1]),
+                        spell(joined, left + right, names[2])};
+    for (size_t i = 0; i < 3; i++) give_word_id(m, names[i], n[i]);
+    cdz_buf_puts(&m->text, m->text.len ? ",[" : "[");
+    cdz_json_write_string(&m->text, names[0], n[0]);
+    cdz_buf_putc(&m->text, ',');
+    cdz_json_write_string(&m->text, names[1], n[1]);
+    cdz_buf_putc(&m->text, ']');
+    return CDZ_OK;
+}
+
+/* As the class reads the file: whatever its first line is, and what ends without a line's end, is no merge. */
+static cdz_status read_word_merges(word_merges *m)
+{
+    const char *at = m->w->from->merges, *end = at + m->w->from->merges_len;
+    while (end > at && end[-1] != '\n') end--;
+    for (line l = {0}; next_line(&at, end, &l) && !m->text.failed;)
+        if (l.number > 1) CDZ_TRY(add_word_merge(m, &l));
+    return CDZ_OK;
+}
+
+static void write_word_vocab(const word_merges *m)
+{
+    const cdz_json *v = m->w->from->vocab;
+    cdz_buf *out = m->w->out;
+    cdz_buf_puts(out, "\"vocab\":{");
+    for (uint32_t i = 0; i < v->len; i++) {
+        if (i) cdz_buf_putc(out, ',');
+        cdz_json_write_string(out, v->members[i].key, v->members[i].key_len);
+        cdz_buf_printf(out, ":%lld", (long long)v->members[i].value.integer);
+    }
+    for (uint32_t i = 0; i < m->more.n; i++) {
+        cdz_buf_putc(out, ',');
+        cdz_json_write_string(out, m->more.entries[i].text, m->more.entries[i].len);
+        cdz_buf_printf(out, ":%d", m->more.entries[i].id);
+    }
+    cdz_buf_printf(out, "},\"n_known\":%d,", m->known);
+}
+
+/* Or one more than are taken. */
+static uint32_t count_lines(const char *text, size_t len)
+{
+    uint32_t n = 1;
+    for (size_t i = 0; i < len && n <= MOST_TOKENS; i++) n += text[i] == '\n';
+    return n;
+}
+
+static cdz_status write_word_model(writer *w)
+{
+    word_merges m = {.w = w};
+    const uint32_t n_lines = count_lines(w->from->merges, w->from->merges_len);
+    const char *unk = role(w, UNK);
+    for (uint32_t i = 0; i < w->n_vocab; i++)
+        if (w->ids.entries[i].id >= m.known) m.known = w->ids.entries[i].id + 1;
+    m.next = w->highest >= m.known ? w->highest + 1 : m.known;
+    if (n_lines > MOST_TOKENS)
+        return cdz_err(w->err, CDZ_E_LIMIT, "%s/merges.txt: has more than %d lines",
+                       w->from->folder, MOST_TOKENS);
+    if (!cdz_strmap_init(&m.more, &w->arena, 3 * n_lines))
+        return cdz_err_memory_in(w->err, w->from->folder);
+    const cdz_status status = read_word_merges(&m);
+    cdz_buf_puts(w->out, "\"model\":{\"type\":\"BPE\",\"inner_suffix\":\"" INNER "\"");
+    if (unk && is_token(w, unk, strlen(unk)))
+        cdz_json_write_member(w->out, "unk_token", unk, strlen(unk));
+    cdz_buf_putc(w->out, ',');
+    write_word_vocab(&m);
+    cdz_buf_puts(w->out, "\"merges\":[");
+    if (m.text.len) cdz_buf_add(w->out, m.text.data, m.text.len);
+    cdz_buf_puts(w->out, "]}}");
+    if (m.text.failed) w->out->failed = true;
+    cdz_buf_free(&m.text);
+    return status;
+}
+
+/* --- all of it ----------------------------------------------------------------------------------------------------------- */
+
+static cdz_status write_byte_model(writer *w)
+{
+    cdz_buf_puts(w->out, "\"model\":{\"type\":\"BPE\",\"vocab\":");
+    cdz_json_write(w->out, w->from->vocab);
+    cdz_buf_putc(w->out, ',');
+    CDZ_TRY(write_merges(w));
+    cdz_buf_puts(w->out, "}}");
+    return CDZ_OK;
+}
+
 static cdz_status write_tokenizer(writer *w)
 {
     CDZ_TRY(read_class(w));
@@ -422,13 +587,12 @@ static cdz_status write_tokenizer(writer *w)
     CDZ_TRY(add_more(w));
     cdz_buf_putc(w->out, '{');
     write_added(w);
-    write_cutting(w);
+    if (w->class->words)
+        write_word_cutting(w);
+    else
+        write_cutting(w);
     CDZ_TRY(write_around(w));
-    cdz_buf_puts(w->out, "\"model\":{\"type\":\"BPE\",\"vocab\":");
-    cdz_json_write(w->out, w->from->vocab);
-    cdz_buf_putc(w->out, ',');
-    CDZ_TRY(write_merges(w));
-    cdz_buf_puts(w->out, "}}");
+    CDZ_TRY(w->class->words ? write_word_model(w) : write_byte_model(w));
     return w->out->failed ? cdz_err_memory_in(w->err, w->from->folder) : CDZ_OK;
 }
 

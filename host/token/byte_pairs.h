@@ -1,4 +1,5 @@
-/* byte_pairs.h - vocab.json and merges.txt, a byte-level BPE in the form of GPT-2, as the text of a tokenizer.json. */
+/* byte_pairs.h - vocab.json and merges.txt, a byte-level BPE in the form of GPT-2, or BlenderbotSmallTokenizer's of words, as the
+ * text of a tokenizer.json. */
 #ifndef CDZ_HOST_TOKEN_BYTE_PAIRS_H
 #define CDZ_HOST_TOKEN_BYTE_PAIRS_H
 

@@ -37,8 +37,10 @@ static const char *dress(const symbols *s, const uint8_t *at, size_t size, bool 
     if (!first && m->prefix_len) memcpy(out, m->prefix, n = m->prefix_len);
     memcpy(out + n, at, size);
     n += size;
-    if (last && m->suffix_len) memcpy(out + n, m->suffix, m->suffix_len);
-    *len = n + (last ? m->suffix_len : 0);
+    const char *behind = last ? m->suffix : m->inner;
+    const size_t n_behind = last ? m->suffix_len : m->inner_len;
+    if (n_behind) memcpy(out + n, behind, n_behind);
+    *len = n + n_behind;
     return out;
 }
 
@@ -68,7 +70,8 @@ static void put_char(symbols *s, const cdz_bpe *bpe, const char *text, size_t le
 
 static bool reserve(cdz_tok_model_work *w, const cdz_tok_model *model, size_t n)
 {
-    const size_t around = (size_t)model->prefix_len + model->suffix_len + 4, most = n + around;
+    const size_t around = (size_t)model->prefix_len + model->suffix_len + model->inner_len + 4,
+                 most = n + around;
     if (around > w->joined_cap) {
         char *joined = realloc(w->joined, around);
         if (!joined) return false;
@@ -90,9 +93,10 @@ static bool reserve(cdz_tok_model_work *w, const cdz_tok_model *model, size_t n)
 static size_t most_symbols(const cdz_tok_model *model, const uint8_t *t, size_t n)
 {
     size_t most = n + model->suffix_len;
-    if (model->byte_fallback && model->prefix_len)
+    const size_t each = (size_t)model->prefix_len + model->inner_len;
+    if (model->byte_fallback && each)
         for (size_t i = 0; i < n; i++)
-            if ((t[i] & 0xC0) != 0x80) most += model->prefix_len;
+            if ((t[i] & 0xC0) != 0x80) most += each;
     return most;
 }
 
@@ -105,7 +109,7 @@ cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_
     if (whole >= 0 && ok) return CDZ_OK;
     if (ok && most > (uint64_t)n * CDZ_METER_REWRITTEN + CDZ_METER_REWRITTEN_IN)
         return cdz_err(err, CDZ_E_LIMIT,
-                       "the continuing_subword_prefix may make %zu symbols of %zu bytes", most, n);
+                       "what is put around characters may make %zu symbols of %zu bytes", most, n);
     if (!ok || most > INT32_MAX || !reserve(w, model, most))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %zu bytes", n);
     symbols s = {.model = model, .work = w, .at = w->bpe.symbols};

@@ -95,7 +95,9 @@ static cdz_status read_bpe(cdz_tok_model *model, const cdz_json *part, cdz_arena
                       arena, err));
     CDZ_TRY(
         read_text(part, "end_of_word_suffix", "", &model->suffix, &model->suffix_len, arena, err));
-    if (model->prefix_len > CDZ_ADDED_MAX_BYTES || model->suffix_len > CDZ_ADDED_MAX_BYTES)
+    CDZ_TRY(read_text(part, "inner_suffix", "", &model->inner, &model->inner_len, arena, err));
+    if (model->prefix_len > CDZ_ADDED_MAX_BYTES || model->suffix_len > CDZ_ADDED_MAX_BYTES ||
+        model->inner_len > CDZ_ADDED_MAX_BYTES)
         return cdz_err(err, CDZ_E_LIMIT, "model: a prefix or suffix of more than %d bytes",
                        CDZ_ADDED_MAX_BYTES);
     if (!unk || cdz_json_is(unk, CDZ_JSON_NULL)) return CDZ_OK;

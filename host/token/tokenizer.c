@@ -60,7 +60,8 @@ static bool is_over_bytes(cdz_tokenizer *tok, const cdz_json *model)
     if (cdz_json_is(fallback, CDZ_JSON_BOOL) && fallback->boolean && !cdz_bpe_has_bytes(&tok->vocab))
         return false;
     tok->nfc = norm->n > 0;
-    return !has_text(model, "continuing_subword_prefix") && !has_text(model, "end_of_word_suffix");
+    return !has_text(model, "continuing_subword_prefix") &&
+           !has_text(model, "end_of_word_suffix") && !has_text(model, "inner_suffix");
 }
 
 static cdz_status read_model(cdz_tokenizer *tok, const cdz_json *model, cdz_error *err)

@@ -138,6 +138,12 @@ static void move(cdz_backend *b, void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+static void clear(cdz_backend *b, void *to, size_t bytes)
+{
+    (void)b;
+    memset(to, 0, bytes);
+}
+
 /* Where the system refuses, pages come from the node of who touches them first. */
 void cdz_cpu_spread_pages(cdz_backend *b, void *memory, size_t bytes)
 {
@@ -201,6 +207,7 @@ static const cdz_backend_api operations = {
     .upload = move,
     .download = move,
     .copy = move,
+    .clear = clear,
     .place = place,
     .unplace = unplace,
     .memory = memory,

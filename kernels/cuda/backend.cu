@@ -61,6 +61,7 @@ static cdz_backend_api operations()
     api.upload = cuda_upload;
     api.download = cuda_download;
     api.copy = cuda_copy;
+    api.clear = cuda_clear;
     api.bring = cuda_bring;
     api.arrive = cuda_arrive;
     api.place = cuda_place;
@@ -94,6 +95,8 @@ static cdz_backend_api operations()
     api.kv_write = cuda_kv_write;
     api.attention = cuda_attention;
     api.attention_weights = cuda_attention_weights;
+    api.conv = cuda_conv;
+    api.recur = cuda_recur;
     api.parallel = parallel;
     api.destroy = destroy;
     return api;

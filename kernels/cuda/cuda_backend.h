@@ -7,7 +7,7 @@
 
 enum {
     CUDA_STAGE_BYTES = 4 << 20, /* of either half of the pinned ring */
-    CUDA_KINDS = 5,
+    CUDA_KINDS = 6,
     CUDA_SMALL = 8, /* places of a kind */
     CUDA_BRINGS = 32,
     CUDA_TROUBLE = 512,
@@ -31,6 +31,7 @@ enum cuda_small_kind {
     CUDA_FREQUENCIES,
     CUDA_FACTORS,
     CUDA_ROWS,
+    CUDA_RUNS,
 };
 struct cuda_small {
     char *host;
@@ -106,6 +107,7 @@ void cuda_sync(cdz_backend *b);
 void cuda_upload(cdz_backend *b, void *to, const void *from, size_t bytes);
 void cuda_download(cdz_backend *b, void *to, const void *from, size_t bytes);
 void cuda_copy(cdz_backend *b, void *to, const void *from, size_t bytes);
+void cuda_clear(cdz_backend *b, void *to, size_t bytes);
 const void *cuda_place(cdz_backend *b, const void *data, size_t bytes);
 void cuda_unplace(cdz_backend *b, const void *placed);
 void cuda_memory(const cdz_backend *b, size_t *free_bytes, size_t *total_bytes);
@@ -158,6 +160,13 @@ void cuda_route(cdz_backend *b, float *weights, int32_t *ids, size_t k, const fl
                 size_t lds, size_t m, size_t n, bool normalise);
 bool cuda_experts(cdz_backend *b, float *y, size_t ldy, const cdz_experts *experts,
                   const float *scores, size_t lds, const float *x, size_t ldx, size_t m);
+
+/* ---- recurrent.cu ---- */
+
+void cuda_conv(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx,
+               const cdz_state_run *runs, size_t n_runs, const cdz_conv *how);
+void cuda_recur(cdz_backend *b, float *y, size_t ldy, const cdz_state_run *runs, size_t n_runs,
+                const cdz_recurrence *how);
 
 /* ---- scores.cu ---- */
 

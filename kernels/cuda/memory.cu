@@ -104,6 +104,11 @@ void cuda_copy(cdz_backend *base, void *to, const void *from, size_t bytes)
     gpu_within(cuda_of(base)->g, to, from, bytes);
 }
 
+void cuda_clear(cdz_backend *base, void *to, size_t bytes)
+{
+    gpu_zero(cuda_of(base)->g, to, bytes);
+}
+
 void cuda_sync(cdz_backend *base)
 {
     gpu_wait(cuda_of(base)->g);

@@ -36,7 +36,7 @@ static void conv(const cdz_conv_tile *t)
     const cdz_conv *how = t->how;
     const size_t before = how->taps - 1, n = t->n;
     float past[CDZ_CONV_TAPS_MOST][CDZ_STATE_TILE], u[CDZ_STATE_TILE];
-    float *window = t->run->state + t->from;
+    float *window = t->run->state + how->at + t->from;
     for (size_t j = 0; j < before; j++) memcpy(past[j], window + j * how->channels, n * sizeof *u);
     for (size_t r = t->run->first; r < (size_t)t->run->first + t->run->n; r++) {
         const size_t at = r * t->ldx + t->from;
@@ -177,7 +177,7 @@ static void recur(const cdz_recur_head *h)
             const size_t left = how->columns - c, column = h->head * how->columns + c;
             for (size_t r = 0; r < n_rows; r++) {
                 const size_t row = first + r, key = row * how->ldk + group * how->rows;
-                const state_step step = {.state = h->run->state + h->head * size + c,
+                const state_step step = {.state = h->run->state + how->at + h->head * size + c,
                                          .rows = how->rows,
                                          .stride = how->columns,
                                          .k = how->k + key,

@@ -15,7 +15,7 @@
 #include "backend_abi.h"
 #include "cadenza/base.h"
 
-enum { N_DEVICES = 2, PIECES = 1 << 15, MOST_PRODUCTS = 8 };
+enum { N_DEVICES = 2, PIECES = 1 << 15, MOST_PRODUCTS = 8, MOST_RUNS = 512 };
 static const size_t RANGE = (size_t)1 << 36; /* addresses; none is used twice */
 
 typedef struct piece {
@@ -217,6 +217,13 @@ static void far_copy(cdz_backend *b, void *to, const void *from, size_t bytes)
     on_device(f, to, "copy", "to");
     on_device(f, from, "copy", "from");
     memmove(reach(f, to), reach(f, from), bytes);
+}
+
+static void far_clear(cdz_backend *b, void *to, size_t bytes)
+{
+    far *f = of(b);
+    on_device(f, to, "clear", "to");
+    memset(reach(f, to), 0, bytes);
 }
 
 static const void *far_place(cdz_backend *b, const void *data, size_t bytes)
@@ -614,6 +621,64 @@ static void far_attention_weights(cdz_backend *b, float *out, size_t ldo, const 
     cpu->api->sync(cpu);
 }
 
+/* --- recurrent layers ------------------------------------------------------------------------------------------------ */
+
+static const cdz_state_run *reach_runs(const far *f, cdz_state_run *reached,
+                                       const cdz_state_run *runs, size_t n, const char *call)
+{
+    on_host(f, runs, call, "runs");
+    must(f, n <= MOST_RUNS, call, "a set of so many runs");
+    for (size_t i = 0; i < n; i++) {
+        on_device(f, runs[i].state, call, "a state");
+        reached[i] = (cdz_state_run){runs[i].first, runs[i].n, floats(f, runs[i].state)};
+    }
+    return reached;
+}
+
+/* The operand where the backend reaches it. */
+static const float *reach_operand(const far *f, const float *p, const char *call, const char *name)
+{
+    on_device(f, p, call, name);
+    return floats(f, p);
+}
+
+static void far_conv(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx,
+                     const cdz_state_run *runs, size_t n_runs, const cdz_conv *how)
+{
+    far *f = of(b);
+    on_device(f, y, "conv", "y");
+    on_device(f, x, "conv", "x");
+    cdz_state_run there[MOST_RUNS];
+    cdz_conv reached = *how;
+    reached.w = reach_operand(f, how->w, "conv", "w");
+    reached.bias = reach_operand(f, how->bias, "conv", "bias");
+    reached.in_gate = reach_operand(f, how->in_gate, "conv", "in_gate");
+    reached.out_gate = reach_operand(f, how->out_gate, "conv", "out_gate");
+    f->cpu->api->conv(f->cpu, floats(f, y), ldy, floats(f, x), ldx,
+                      reach_runs(f, there, runs, n_runs, "conv"), n_runs, &reached);
+    f->cpu->api->sync(f->cpu);
+}
+
+static void far_recur(cdz_backend *b, float *y, size_t ldy, const cdz_state_run *runs,
+                      size_t n_runs, const cdz_recurrence *how)
+{
+    far *f = of(b);
+    on_device(f, y, "recur", "y");
+    cdz_state_run there[MOST_RUNS];
+    cdz_recurrence reached = *how;
+    reached.rate = reach_operand(f, how->rate, "recur", "rate");
+    reached.shift = reach_operand(f, how->shift, "recur", "shift");
+    reached.skip = reach_operand(f, how->skip, "recur", "skip");
+    reached.k = reach_operand(f, how->k, "recur", "k");
+    reached.q = reach_operand(f, how->q, "recur", "q");
+    reached.v = reach_operand(f, how->v, "recur", "v");
+    reached.a = reach_operand(f, how->a, "recur", "a");
+    reached.b = reach_operand(f, how->b, "recur", "b");
+    f->cpu->api->recur(f->cpu, floats(f, y), ldy, reach_runs(f, there, runs, n_runs, "recur"),
+                       n_runs, &reached);
+    f->cpu->api->sync(f->cpu);
+}
+
 static void far_parallel(cdz_backend *b, void (*task)(void *arg, size_t i), void *arg, size_t n)
 {
     (void)b;
@@ -650,6 +715,7 @@ static const cdz_backend_api operations = {
     .upload = far_upload,
     .download = far_download,
     .copy = far_copy,
+    .clear = far_clear,
     .bring = far_bring,
     .arrive = far_arrive,
     .place = far_place,
@@ -684,6 +750,8 @@ static const cdz_backend_api operations = {
     .kv_write = far_kv_write,
     .attention = far_attention,
     .attention_weights = far_attention_weights,
+    .conv = far_conv,
+    .recur = far_recur,
     .parallel = far_parallel,
     .destroy = far_destroy,
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The recorded cases on a CUDA device, in float32: goldens.sh BUILD [BACKENDS]. BACKENDS is a folder to open the backend
-# from instead of the build's own: the emulated one. Then a device that fails is tried too.
+# The recorded cases on a CUDA device, in float32: goldens.sh BUILD [BACKENDS [MODEL...]]. BACKENDS is a folder to open the backend
+# from instead of the build's own: the emulated one. Then a device that fails is tried too. With models, the cases of these alone.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd) || exit 1
@@ -40,11 +40,20 @@ replay() {
     passed=$((passed + p)) failed=$((failed + f + u))
 }
 
+if [ $# -gt 2 ]; then
+    cd "$root/tests/golden" || exit 1
+    replay "alone" one "${@:3}"
+    replay "together" all "${@:3}"
+    echo "COUNTED $passed passed, $failed failed, $skipped skipped"
+    [ $failed -eq 0 ] && [ $passed -gt 0 ]
+    exit
+fi
+
 # On a device all of them but the families that it refuses; on the emulation, which is slow, families that differ.
 cd "$root/tests/golden" || exit 1
 if [ -n "${2:-}" ]; then
-    replay "alone" one gpt2 apertus bart bloom cohere2 deepseek_v2 deepseek_v3 gemma2 gemma3 glm4_moe gpt_oss gpt_oss_mxfp4 llama4 llama_bf16 llama_draft mistral_sw mixtral phi3_longrope qwen3 stablelm t5_relu
-    replay "together" all llama_f16 qwen3_moe
+    replay "alone" one gpt2 apertus bart bloom cohere2 deepseek_v2 deepseek_v3 gemma2 gemma3 glm4_moe gpt_oss gpt_oss_mxfp4 lfm2 llama4 llama_bf16 llama_draft mamba2 mistral_sw mixtral phi3_longrope qwen3 qwen3_next stablelm t5_relu
+    replay "together" all falcon_h1 llama_f16 qwen3_5_moe qwen3_moe
 else
     mapfile -t all < <(ls -d -- */cases.json | sed 's,/cases.json$,,' | grep -vxFf unsupported.txt | grep -vxFf cpu_only.txt)
     replay "alone" one "${all[@]}"
@@ -54,7 +63,6 @@ fi
 refuses() { # model, what it needs
     says "needs $2, which cuda does not have" cadenza run "$1" --device cuda --ids 5,6
 }
-check "a family with recurrent layers is refused" refuses lfm2 "recurrent layers"
 check "a family with several streams is refused" refuses gemma3n "rows of several streams"
 
 # The same text and ids as on the CPU, drawn ones too.
@@ -83,6 +91,20 @@ penalised() { # options of the device...
 check "penalties are the CPU's" penalised --device cuda
 check "draws are the CPU's, keys and values in f16" same_answer "${draw[@]}" --kv-cache f16 -- --device cuda
 check "draws are the CPU's, keys and values in bf16" same_answer "${draw[@]}" --kv-cache bf16 -- --device cuda
+# Recurrent layers, without attention beside them: what a device says of a text has the CPU's bits.
+recurrent() { # options of the device...
+    local text=("$root/tests/golden/mamba2" --ids "$(seq -s, 5 3 200)" --json)
+    cadenza score "${text[@]}" >"$work/cpu" && cadenza score "${text[@]}" "$@" >"$work/device" && cmp "$work/cpu" "$work/device"
+}
+check "states are the CPU's, strictly" recurrent --device cuda --determinism strict
+walked() { # options of the device...
+    local one
+    for one in lfm2 falcon_h1 qwen3_next; do
+        same_answer "$root/tests/golden/$one" --ids "$(seq -s, 5 3 99)" -s do_sample=true -s seed=7 -s num_return_sequences=3 \
+            -s min_new_tokens=24 -s max_new_tokens=24 -- "$@" || return 1
+    done
+}
+check "draws over recurrent layers are the CPU's, strictly" walked --device cuda --determinism strict
 # Float8, in blocks and one factor a row, in rows that end within a block, and of experts.
 packed() { # options of the device...
     local one
@@ -103,26 +125,26 @@ else
     echo "skipped experts of differing types: there is no python3"
     skipped=$((skipped + 3))
 fi
-# Sixteen steps more are sixteen waits more, and as many batches of launches: nothing between a step's ids and the next
+# With experts, and with recurrent states: sixteen steps more are sixteen waits more, and as many batches of launches: nothing between a step's ids and the next
 # ones hangs on what the host knows.
 steps_wait_once() { # options...
-    local mixture n waits batches waits_later batches_later counts=()
-    for mixture in mixtral qwen3_moe gpt_oss_mxfp4; do
+    local one n waits batches waits_later batches_later counts=()
+    for one in mixtral qwen3_moe gpt_oss_mxfp4 mamba2; do
         for n in 10 26; do
-            CADENZA_EMULATED_COUNTS=$work/counts cadenza run "$root/tests/golden/$mixture" --device cuda --ids 5,6,7 \
+            CADENZA_EMULATED_COUNTS=$work/counts cadenza run "$root/tests/golden/$one" --device cuda --ids 5,6,7 \
                 -s min_new_tokens=$n -s max_new_tokens=$n "$@" || return 1
             counts+=("$(sed 's/[a-z,]//g' "$work/counts")")
         done
         read -r waits batches waits_later batches_later <<<"${counts[*]}"
-        echo "$mixture: from $waits to $waits_later waits, from $batches to $batches_later batches"
+        echo "$one: from $waits to $waits_later waits, from $batches to $batches_later batches"
         [ $((waits_later - waits)) -eq 16 ] && [ $((batches_later - batches)) -eq 16 ] || return 1
         counts=()
     done
 }
 if [ -n "${2:-}" ]; then
-    check "a step of a mixture waits once" steps_wait_once
-    check "a step of a mixture waits once, strictly" steps_wait_once --determinism strict
-    check "a step of four rows of a mixture waits once" steps_wait_once -s do_sample=true -s seed=3 -s num_return_sequences=4
+    check "a step waits once" steps_wait_once
+    check "a step waits once, strictly" steps_wait_once --determinism strict
+    check "a step of four rows waits once" steps_wait_once -s do_sample=true -s seed=3 -s num_return_sequences=4
     check "a device that fails ends the request" env CADENZA_EMULATED_FAULT=40 bash -c "$(declare -f says)
         says 'the device has failed: kernel .*: the fault that was asked for' cadenza run '$model' --device cuda -p 'the cat'"
     check "a device that fails while rows come ends the request" env CADENZA_EMULATED_FAULT=400 bash -c "$(declare -f says)

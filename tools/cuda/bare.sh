@@ -71,7 +71,7 @@ compile_tests() {
     "$cc" "${cflags[@]}" "${sources[@]}" "tests/cuda/$1.c" -o "$out/$1" -lm -lpthread -ldl
 }
 
-tests=(test_cuda_kernels test_cuda_experts test_cuda_attention)
+tests=(test_cuda_kernels test_cuda_experts test_cuda_attention test_cuda_recurrent)
 
 check() {
     local test status=0

@@ -354,8 +354,10 @@ cdz_status cdz_engine_place(cdz_engine *engine, cdz_run_model *model, cdz_error 
 static uint64_t bytes_of_pools(const cdz_engine *engine)
 {
     uint64_t bytes = 0;
-    for (const cdz_run_model *m = engine->models; m; m = m->next)
+    for (const cdz_run_model *m = engine->models; m; m = m->next) {
         if (m->pool) bytes += cdz_kv_pool_bytes(m->pool);
+        if (m->states) bytes += cdz_kv_pool_bytes(m->states);
+    }
     return bytes;
 }
 
@@ -373,12 +375,18 @@ static void measure(void *arg)
     cdz_mutex_unlock(&engine->lock);
 }
 
+static bool is_idle(const cdz_run_model *model)
+{
+    return model->pool && cdz_kv_pool_idle(model->pool) &&
+           (!model->states || cdz_kv_pool_idle(model->states));
+}
+
 void cdz_engine_free_idle(cdz_engine *engine)
 {
     if (engine->device->api->host_memory) return;
     cdz_mutex_lock(&engine->lock);
     for (cdz_run_model *m = engine->models; m; m = m->next)
-        if (m->pool && cdz_kv_pool_idle(m->pool)) cdz_run_model_rest(m);
+        if (is_idle(m)) cdz_run_model_rest(m);
     cdz_mutex_unlock(&engine->lock);
     measure(engine);
 }
@@ -400,17 +408,43 @@ cdz_status cdz_engine_fit_kv(cdz_engine *engine, cdz_error *err)
                    asked.text, engine->device->api->device, there.text);
 }
 
-/* A device's memory is taken when it is asked for, so pools share it out: by the size of their blocks, since a request
- * takes as many of its draft model's as of its model's. */
-uint64_t cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model)
+enum { ROW_BLOCKS = 4096 / CDZ_KV_BLOCK, FEW_STATES = 64 };
+
+/* How many states beside blocks: as a row of so many blocks has them, but not fewer than a few unless these took more than a
+ * quarter; and so that this request has enough of both, if it can. */
+static uint64_t share_states(uint64_t left, uint64_t per_block, uint64_t per_state,
+                             const cdz_kv_need *need)
 {
-    uint64_t per_block = 0;
-    if (engine->device->api->host_memory) return engine->budget.limit;
+    const uint64_t row = CDZ_STATES_A_ROW * per_state + ROW_BLOCKS * per_block,
+                   quarter = left / 4 / per_state,
+                   few = quarter < FEW_STATES ? quarter : FEW_STATES,
+                   blocks = need->blocks * per_block,
+                   most = left > blocks ? (left - blocks) / per_state : 0;
+    uint64_t n = left / row * CDZ_STATES_A_ROW + left % row * CDZ_STATES_A_ROW / row;
+    if (n < few) n = few;
+    if (n > most) n = most;
+    return n < need->states ? need->states : n;
+}
+
+/* A device's memory is taken when it is asked for, so pools share it out: by the size of their blocks and states, since a request
+ * takes as many of its draft model's as of its model's. */
+cdz_pool_bytes cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model,
+                                     const cdz_kv_need *need)
+{
+    uint64_t per_block = 0, per_state = 0;
+    if (engine->device->api->host_memory)
+        return (cdz_pool_bytes){engine->budget.limit, engine->budget.limit};
     cdz_mutex_lock(&engine->lock);
     const uint64_t taken = bytes_of_pools(engine);
-    for (const cdz_run_model *m = engine->models; m; m = m->next)
-        if (!m->pool && !m->condemned) per_block += m->block_bytes;
+    for (const cdz_run_model *m = engine->models; m; m = m->next) {
+        if (m->pool || m->condemned) continue;
+        per_block += m->block_bytes;
+        per_state += m->state_bytes;
+    }
     cdz_mutex_unlock(&engine->lock);
-    const uint64_t left = engine->budget.limit > taken ? engine->budget.limit - taken : 0;
-    return per_block ? left / per_block * model->block_bytes : left;
+    const uint64_t left = engine->budget.limit > taken ? engine->budget.limit - taken : 0,
+                   states = per_state ? share_states(left, per_block, per_state, need) : 0,
+                   beside = states * per_state < left ? left - states * per_state : 0;
+    return (cdz_pool_bytes){per_block ? beside / per_block * model->block_bytes : beside,
+                            states * model->state_bytes};
 }

@@ -348,7 +348,8 @@ static cdz_status check_needs(const cdz_run_model *model, cdz_error *err)
     untaken u = {model->device, CDZ_N_DTYPES};
     if (cdz_arch_has(a, CDZ_PART_SINKS) && !api->takes_sinks) need = "attention sinks";
     if (a->latent.kv_rank && !api->takes_latents) need = "latent attention";
-    if (model->state_bytes && !api->recur) need = "recurrent layers";
+    if (model->state_bytes && (!api->conv || (a->recurrent.heads && !api->recur)))
+        need = "recurrent layers";
     if (a->activation == CDZ_ACT_CLAMPED && !api->clamped_mul) need = "clamped gates";
     if (a->streams.n && !api->host_memory) need = "rows of several streams";
     if (a->activation == CDZ_ACT_XIELU && !api->xielu) need = "xielu";

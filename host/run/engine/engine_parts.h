@@ -87,8 +87,16 @@ void cdz_placed_free(cdz_run_model *model);
 cdz_status cdz_engine_fit_kv(cdz_engine *engine, cdz_error *err);
 /* [engine] Takes from idle models of a device what they need for requests alone, so that it can be shared out anew. */
 void cdz_engine_free_idle(cdz_engine *engine);
-/* [engine] How large a model's pool becomes. */
-uint64_t cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model);
+/* What a request needs of each of its models. */
+typedef struct cdz_kv_need {
+    uint64_t blocks, states;
+} cdz_kv_need;
+/* [engine] How large a model's pools become, in bytes: of blocks, and of states where it has some. */
+typedef struct cdz_pool_bytes {
+    uint64_t blocks, states;
+} cdz_pool_bytes;
+cdz_pool_bytes cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model,
+                                     const cdz_kv_need *need);
 
 /* --- engine.c --- */
 /* [engine] A model's activations and KV memory; the next request makes them again. */
@@ -164,7 +172,8 @@ uint64_t cdz_job_least_blocks(const cdz_job *job);
 uint64_t cdz_job_states(
     const cdz_job *job); /* of recurrent layers, in each of its models that has them */
 /* Pools and activations of a model, made where there are none. */
-cdz_status cdz_run_model_ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err);
+cdz_status cdz_run_model_ready(cdz_engine *engine, cdz_run_model *model, const cdz_kv_need *need,
+                               cdz_error *err);
 /* Opens accounts and builds the loops. False: no room now, try later. A failure is in task->error. */
 bool cdz_task_start(cdz_task *task);
 void cdz_task_finish(cdz_task *task);  /* fills the outcome and gives the task's memory back */

@@ -166,7 +166,7 @@ cdz_status cdz_packed_ready(cdz_engine *engine, cdz_run_model *model, const cdz_
     if (!made) return cdz_err(err, CDZ_E_NOMEM, "KV memory: out of memory");
     const cdz_status status =
         cdz_kv_pool_create_packed(model->device, &model->shape, packing, &engine->budget,
-                                  cdz_engine_pool_bytes(engine, model), &made->pool, err);
+                                  engine->budget.limit, &made->pool, err);
     if (status != CDZ_OK) {
         free(made);
         return status;

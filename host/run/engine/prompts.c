@@ -269,7 +269,8 @@ typedef struct restoring {
 static void get_ready(void *arg)
 {
     restoring *r = arg;
-    r->status = cdz_run_model_ready(r->model->engine, r->model, r->err);
+    const cdz_kv_need none = {0};
+    r->status = cdz_run_model_ready(r->model->engine, r->model, &none, r->err);
 }
 
 /* [engine] Those whose beginnings are there, while there is room. */

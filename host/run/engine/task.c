@@ -246,19 +246,30 @@ static void set_listing(const cdz_task *task, const cdz_run_model *model, cdz_kv
     memcpy(account->salt, job->salt, sizeof account->salt);
 }
 
-cdz_status cdz_run_model_ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err)
+/* A model's pools are there together. */
+static cdz_status make_pools(cdz_engine *engine, cdz_run_model *model, const cdz_kv_need *need,
+                             cdz_error *err)
 {
-    const uint64_t bytes = model->pool ? 0 : cdz_engine_pool_bytes(engine, model);
-    if (!model->pool)
-        CDZ_TRY(cdz_kv_pool_create(model->device, &model->shape, &engine->budget, bytes,
-                                   &model->pool, err));
+    const cdz_pool_bytes bytes = cdz_engine_pool_bytes(engine, model, need);
+    CDZ_TRY(cdz_kv_pool_create(model->device, &model->shape, &engine->budget, bytes.blocks,
+                               &model->pool, err));
+    if (!model->state_bytes) return CDZ_OK;
+    const cdz_status status =
+        cdz_kv_pool_create_states(model->device, model->state_bytes / sizeof(float),
+                                  &engine->budget, bytes.states, &model->states, err);
+    if (status == CDZ_OK) return CDZ_OK;
+    cdz_kv_pool_free(model->pool);
+    model->pool = NULL;
+    return status;
+}
+
+cdz_status cdz_run_model_ready(cdz_engine *engine, cdz_run_model *model, const cdz_kv_need *need,
+                               cdz_error *err)
+{
+    if (!model->pool) CDZ_TRY(make_pools(engine, model, need, err));
     if (cdz_kv_pool_idle(model->pool))
         cdz_kv_pool_set_sharing(model->pool, !engine->shares_nothing);
     if (!engine->forgets && !engine->shares_nothing) CDZ_TRY(cdz_kv_pool_list(model->pool, err));
-    if (model->state_bytes && !model->states)
-        CDZ_TRY(cdz_kv_pool_create_states(model->device, model->state_bytes / sizeof(float),
-                                          &engine->budget, cdz_engine_pool_bytes(engine, model),
-                                          &model->states, err));
     if (!model->layers)
         CDZ_TRY(cdz_layers_create(model->device, model->weights, model->pool, engine->profile,
                                   &model->layers, err));
@@ -444,18 +455,40 @@ static void drop_loops(cdz_task *task)
     task->loops = NULL;
 }
 
-/* Blocks that all models of a job have room for; 0: a pool is still to be made. */
-static uint64_t room_of(const cdz_job *job)
+/* Blocks and states that all models of a job have room for; 0: a pool is still to be made. */
+static cdz_kv_need room_of(const cdz_job *job)
 {
-    uint64_t least = UINT64_MAX;
+    cdz_kv_need least = {UINT64_MAX, UINT64_MAX};
     for (uint32_t i = 0; i < job->n_others + 2; i++) {
         const cdz_run_model *model = i == 0   ? job->model
                                      : i == 1 ? job->assistant
                                               : job->others[i - 2].model;
-        const uint64_t n = model && model->pool ? cdz_kv_pool_blocks(model->pool) : 0;
-        if (model && n < least) least = n;
+        if (!model) continue;
+        const uint64_t blocks = model->pool ? cdz_kv_pool_blocks(model->pool) : 0,
+                       states = model->states ? cdz_kv_pool_blocks(model->states) : 0;
+        if (blocks < least.blocks) least.blocks = blocks;
+        if (model->state_bytes && states < least.states) least.states = states;
     }
     return least;
+}
+
+static bool is_enough(const cdz_kv_need *room, const cdz_kv_need *need)
+{
+    return room->blocks >= need->blocks && room->states >= need->states;
+}
+
+static cdz_status too_little(const cdz_kv_need *room, const cdz_kv_need *need, cdz_error *err)
+{
+    if (room->blocks < need->blocks)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "the request needs %" PRIu64
+                       " blocks of KV memory, and its models have room for "
+                       "%" PRIu64 "; ask for fewer new tokens or allow more KV memory",
+                       need->blocks, room->blocks);
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "the request needs %" PRIu64 " recurrent states, and its models have room for "
+                   "%" PRIu64 "; ask for fewer rows or allow more KV memory",
+                   need->states, room->states);
 }
 
 /* The pools of a device share what models that were opened by then left of its memory: whoever finds too little has it
@@ -463,19 +496,17 @@ static uint64_t room_of(const cdz_job *job)
 static cdz_status ready_all(cdz_task *task, cdz_error *err)
 {
     const cdz_job *job = task->job;
-    const uint64_t need = cdz_job_least_blocks(job);
-    if (room_of(job) < need) cdz_engine_free_idle(task->engine);
-    CDZ_TRY(cdz_run_model_ready(task->engine, job->model, err));
-    if (job->assistant) CDZ_TRY(cdz_run_model_ready(task->engine, job->assistant, err));
+    const cdz_kv_need need = {cdz_job_least_blocks(job), cdz_job_states(job)};
+    cdz_kv_need room = room_of(job);
+    if (!is_enough(&room, &need)) cdz_engine_free_idle(task->engine);
+    CDZ_TRY(cdz_run_model_ready(task->engine, job->model, &need, err));
+    if (job->assistant) CDZ_TRY(cdz_run_model_ready(task->engine, job->assistant, &need, err));
     for (uint32_t i = 0; i < job->n_others; i++)
-        CDZ_TRY(cdz_run_model_ready(task->engine, job->others[i].model, err));
+        CDZ_TRY(cdz_run_model_ready(task->engine, job->others[i].model, &need, err));
     if (job->packing.bits)
         CDZ_TRY(cdz_packed_ready(task->engine, job->model, &job->packing, &task->packed, err));
-    if (room_of(job) >= need) return CDZ_OK;
-    return cdz_err(err, CDZ_E_LIMIT,
-                   "the request needs %" PRIu64 " blocks of KV memory, and its models have room for "
-                   "%" PRIu64 "; ask for fewer new tokens or allow more KV memory",
-                   need, room_of(job));
+    room = room_of(job);
+    return is_enough(&room, &need) ? CDZ_OK : too_little(&room, &need, err);
 }
 
 bool cdz_task_start(cdz_task *task)

@@ -114,11 +114,7 @@ static uint32_t rows_of_expert(cdz_layers *f, int32_t expert)
 
 static void clear(cdz_layers *f, float *y, size_t n)
 {
-    cdz_backend *b = f->backend;
-    if (b->api->host_memory)
-        memset(y, 0, n * sizeof *y);
-    else
-        b->api->copy(b, y, f->zeros, n * sizeof *y);
+    f->backend->api->clear(f->backend, y, n * sizeof *y);
 }
 
 /* Every row's experts and their weights. */

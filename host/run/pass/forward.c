@@ -135,10 +135,9 @@ static bool allocate_all(cdz_layers *f)
         {&f->expert_gives, m, sparse},
         {&f->latent, m, a->expert_width},
         {&f->latent_gives, m, a->expert_width},
-        {&f->zeros, m, far ? sparse : 0},
     };
     return allocate(f, pieces, sizeof pieces / sizeof *pieces) && allocate_here(f) &&
-           place_sinks(f) && cdz_layers_make_streams(f);
+           place_sinks(f) && cdz_layers_place_vectors(f) && cdz_layers_make_streams(f);
 }
 
 cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
@@ -211,7 +210,6 @@ void cdz_layers_free(cdz_layers *f)
                          f->expert_gives,
                          f->latent,
                          f->latent_gives,
-                         f->zeros,
                          f->mix_in,
                          f->mix_conv,
                          f->mix_gate,
@@ -220,7 +218,8 @@ void cdz_layers_free(cdz_layers *f)
                          f->mix_decay,
                          f->q_gate,
                          f->expert_table,
-                         f->sinks};
+                         f->sinks,
+                         f->mix_vectors};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
     free(f->route_home);

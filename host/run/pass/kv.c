@@ -17,6 +17,7 @@ struct cdz_kv_pool {
     cdz_kv_budget *budget;
     cdz_kv_packing packing; /* bits 0: a plain one */
     float **states; /* (n_blocks) of a pool of states, which has no store: memory of each; NULL: never handed out */
+    float *all_states;  /* of a device, whose memory is taken at once; NULL: each is by itself */
     uint32_t positions; /* of a block */
     uint64_t block_bytes;
     uint32_t n_blocks, committed; /* in all, and held or reserved */
@@ -113,6 +114,18 @@ cdz_status cdz_kv_pool_create_packed(cdz_backend *backend, const cdz_kv_shape *s
     return create(backend, shape, packing, budget, bytes, out, err);
 }
 
+/* A device's memory is taken at once: what is free now may be another's later. */
+static bool take_states(cdz_kv_pool *pool)
+{
+    const cdz_backend_api *api = pool->backend->api;
+    pool->states = calloc(pool->n_blocks, sizeof *pool->states);
+    if (!pool->states || api->host_memory) return pool->states;
+    pool->all_states = api->alloc(pool->backend, pool->n_blocks * pool->block_bytes);
+    for (uint32_t i = 0; pool->all_states && i < pool->n_blocks; i++)
+        pool->states[i] = pool->all_states + i * (pool->block_bytes / sizeof(float));
+    return pool->all_states;
+}
+
 cdz_status cdz_kv_pool_create_states(cdz_backend *backend, uint64_t floats, cdz_kv_budget *budget,
                                      uint64_t all_bytes, cdz_kv_pool **out, cdz_error *err)
 {
@@ -126,10 +139,12 @@ cdz_status cdz_kv_pool_create_states(cdz_backend *backend, uint64_t floats, cdz_
     const uint64_t n =
         all_bytes / bytes < CDZ_KV_MOST_BLOCKS ? all_bytes / bytes : CDZ_KV_MOST_BLOCKS;
     cdz_kv_pool *pool = new_pool(backend, budget, n, bytes, 1);
-    if (pool) pool->states = calloc(n, sizeof *pool->states);
-    if (!pool || !pool->states) {
+    if (!pool || !take_states(pool)) {
         cdz_kv_pool_free(pool);
-        return cdz_err(err, CDZ_E_NOMEM, "KV memory: out of memory");
+        return cdz_err(err, CDZ_E_NOMEM,
+                       "KV memory: cannot get memory for %" PRIu64 " recurrent states of %" PRIu64
+                       " bytes; lower the KV memory limit",
+                       n, bytes);
     }
     *out = pool;
     return CDZ_OK;
@@ -143,7 +158,7 @@ float *cdz_kv_state(const cdz_kv_pool *pool, int32_t block)
 
 void cdz_kv_state_clear(const cdz_kv_pool *pool, int32_t block)
 {
-    memset(cdz_kv_state(pool, block), 0, pool->block_bytes);
+    pool->backend->api->clear(pool->backend, cdz_kv_state(pool, block), pool->block_bytes);
 }
 
 const cdz_kv_packing *cdz_kv_pool_packing(const cdz_kv_pool *pool)
@@ -158,6 +173,15 @@ uint32_t cdz_kv_ring(const cdz_kv_packing *packing)
     return (uint32_t)(positions / CDZ_KV_BLOCK);
 }
 
+static void free_states(cdz_kv_pool *pool)
+{
+    cdz_backend *b = pool->backend;
+    if (pool->all_states) b->api->free(b, pool->all_states);
+    for (uint32_t i = 0; pool->states && !pool->all_states && i < pool->n_blocks; i++)
+        if (pool->states[i]) b->api->free(b, pool->states[i]);
+    free(pool->states);
+}
+
 void cdz_kv_pool_free(cdz_kv_pool *pool)
 {
     if (!pool) return;
@@ -165,9 +189,7 @@ void cdz_kv_pool_free(cdz_kv_pool *pool)
     if (pool->list) pool->budget->resting -= cdz_prefix_n_resting(pool->list) * pool->block_bytes;
     cdz_prefix_free(pool->list);
     if (pool->store) pool->backend->api->kv_destroy(pool->backend, pool->store);
-    for (uint32_t i = 0; pool->states && i < pool->n_blocks; i++)
-        if (pool->states[i]) pool->backend->api->free(pool->backend, pool->states[i]);
-    free(pool->states);
+    free_states(pool);
     free(pool->holders);
     free(pool->returned);
     free(pool->seen);

@@ -90,11 +90,11 @@ struct cdz_layers {
 
     struct cdz_stream_room *streams; /* streams.c; NULL: rows are one */
 
-    float *zeros; /* (m, D) on a device; NULL where the host can write them */
     /* (n_layers, 2, n_experts, CDZ_EXPERT_PARTS) where the data of experts' matrices and biases lie, for a device that chooses
      * among them; NULL: the host does. */
     const void **expert_table;
     float *sinks; /* (n_layers, n_heads) on a device, where there are some; NULL: the layers' are read */
+    float *mix_vectors; /* taps, biases and heads' numbers of recurrent mixers, the same (recurrent.c) */
 
     /* From here on memory of the host. */
     float *route_weights; /* (m, n_active) */
@@ -125,8 +125,8 @@ struct cdz_layers {
     kept_row kept[CDZ_PASS_ROWS];
     uint32_t m, n_heads, n_kept;
 
-    /* Of a model with recurrent layers: the sequences that rows are of, and where their states lie; those of one layer. */
-    cdz_state_run runs[CDZ_PASS_ROWS], layer_runs[CDZ_PASS_ROWS];
+    /* Of a model with recurrent layers: the sequences that rows are of, and where their states lie. */
+    cdz_state_run runs[CDZ_PASS_ROWS];
     uint32_t n_runs;
 
     /* Rotations that depend on the length only. */
@@ -189,6 +189,8 @@ void cdz_layers_correct(cdz_layers *layers, uint32_t layer);
 void cdz_layers_cut(cdz_layers *layers, float *x, size_t n, size_t m, float deviations);
 
 /* --- recurrent.c --- */
+/* What mixers have beside matrices, to where a device reads it; false: out of memory. */
+bool cdz_layers_place_vectors(cdz_layers *layers);
 /* given = what the layer's recurrent mixer gives of x, and the states of the pass's sequences go on by their rows. */
 void cdz_layers_recur(cdz_layers *layers, uint32_t layer, const float *x, float *given);
 

@@ -14,14 +14,15 @@
 #include "run/engine/engine_parts.h"
 #include "support/must.h"
 
-#define FAR           CADENZA_BUILD_DIR "/tests/backends/far"
-#define OTHER_BUILD   CADENZA_BUILD_DIR "/tests/backends/other_build"
-#define OTHER_VERSION CADENZA_BUILD_DIR "/tests/backends/other_interface"
-#define OTHER_SIZE    CADENZA_BUILD_DIR "/tests/backends/other_size"
-#define NOWHERE       CADENZA_TEST_DATA "/golden"
-#define MODEL         CADENZA_TEST_DATA "/golden/llama_gqa"
-#define SHIPPED       CADENZA_TEST_DATA "/../models/pocket-dictionary"
-#define ANOTHER_MODEL CADENZA_TEST_DATA "/golden/llama_draft"
+#define FAR             CADENZA_BUILD_DIR "/tests/backends/far"
+#define OTHER_BUILD     CADENZA_BUILD_DIR "/tests/backends/other_build"
+#define OTHER_VERSION   CADENZA_BUILD_DIR "/tests/backends/other_interface"
+#define OTHER_SIZE      CADENZA_BUILD_DIR "/tests/backends/other_size"
+#define NOWHERE         CADENZA_TEST_DATA "/golden"
+#define MODEL           CADENZA_TEST_DATA "/golden/llama_gqa"
+#define SHIPPED         CADENZA_TEST_DATA "/../models/pocket-dictionary"
+#define ANOTHER_MODEL   CADENZA_TEST_DATA "/golden/llama_draft"
+#define RECURRENT_MODEL CADENZA_TEST_DATA "/golden/falcon_h1"
 
 /* --- names ---------------------------------------------------------------------------------------------------------- */
 
@@ -144,20 +145,23 @@ static cdz_status open_on(const char *device, heard *h, cdz_runtime **out, cdz_e
     return cdz_open(&options, out, err);
 }
 
-static char *run(cdz_runtime *rt, cdz_model *model, cdz_model *assistant)
+static char *run_as(cdz_runtime *rt, cdz_model *model, cdz_model *assistant, const char *asked)
 {
     cdz_error err = {0};
     cdz_result *result;
-    const cdz_request request = {.size = sizeof request,
-                                 .model = model,
-                                 .assistant = assistant,
-                                 .json =
-                                     "{\"prompt_ids\": [[1, 5, 9, 13, 17]], "
-                                     "\"kwargs\": {\"max_new_tokens\": 12, \"do_sample\": false}}"};
+    const cdz_request request = {
+        .size = sizeof request, .model = model, .assistant = assistant, .json = asked};
     must(cdz_generate(rt, &request, &result, &err), &err);
     char *json = strdup(cdz_result_json(result));
     cdz_result_free(result);
     return json;
+}
+
+static char *run(cdz_runtime *rt, cdz_model *model, cdz_model *assistant)
+{
+    return run_as(rt, model, assistant,
+                  "{\"prompt_ids\": [[1, 5, 9, 13, 17]], "
+                  "\"kwargs\": {\"max_new_tokens\": 12, \"do_sample\": false}}");
 }
 
 /* The ids of a result's document; times differ. */
@@ -589,13 +593,18 @@ static void open_one_more(shared_device *d, const char *path, cdz_model **out)
     must(cdz_model_open(d->rt, path, &how, out, &err), &err);
 }
 
-static void open_shared(shared_device *d)
+static void open_shared_with(shared_device *d, const char *path)
 {
     cdz_error err = {0};
     *d = (shared_device){0};
     setenv("FAR_MEMORY", "67108864", 1);
     must(open_on("far", &d->heard, &d->rt, &err), &err);
-    open_one_more(d, MODEL, &d->model);
+    open_one_more(d, path, &d->model);
+}
+
+static void open_shared(shared_device *d)
+{
+    open_shared_with(d, MODEL);
 }
 
 static void close_shared(shared_device *d)
@@ -640,6 +649,28 @@ static void test_opened_later(void **state)
     close_shared(&d);
 }
 
+/* States lie beside blocks, within what is free, and a request that finds too few of one has the others given up for it. */
+static void test_states_share(void **state)
+{
+    (void)state;
+    shared_device d;
+    open_shared_with(&d, RECURRENT_MODEL);
+    const cdz_run_model *m = d.model->run;
+    const uint64_t limit = d.rt->engine->budget.limit;
+    free(run(d.rt, d.model, NULL));
+    const uint32_t states = cdz_kv_pool_blocks(m->states), blocks = cdz_kv_pool_blocks(m->pool);
+    assert_true(states >= CDZ_STATES_A_ROW && blocks > 0);
+    assert_true(cdz_kv_pool_bytes(m->states) + cdz_kv_pool_bytes(m->pool) <= limit);
+    assert_true(states < 160);
+    free(run_as(d.rt, d.model, NULL,
+                "{\"prompt_ids\": [[1, 5, 9, 13, 17]], \"kwargs\": {\"max_new_tokens\": 4, "
+                "\"do_sample\": true, \"num_return_sequences\": 40}}"));
+    assert_int_equal(cdz_kv_pool_blocks(m->states), 160);
+    assert_true(cdz_kv_pool_blocks(m->pool) < blocks);
+    assert_true(cdz_kv_pool_bytes(m->states) + cdz_kv_pool_bytes(m->pool) <= limit);
+    close_shared(&d);
+}
+
 int main(void)
 {
     setenv("CADENZA_BACKENDS", FAR, 1);
@@ -652,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_pipelines),    cmocka_unit_test(test_kept),
         cmocka_unit_test(test_too_late),     cmocka_unit_test(test_memory),
         cmocka_unit_test(test_pools_share),  cmocka_unit_test(test_opened_later),
+        cmocka_unit_test(test_states_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

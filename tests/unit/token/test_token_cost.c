@@ -163,7 +163,7 @@ static const struct {
     {"added tokens with many ways on", added_siblings, "a", "search for added tokens takes too"},
     {"added whitespace that takes in whitespace", added_space, " ", "search for added tokens takes"},
     {"a text before each stretch", prepended, "ab", "the normalizer makes more than"},
-    {"a long prefix", long_prefix, "b", "continuing_subword_prefix may make"},
+    {"a long prefix", long_prefix, "b", "what is put around characters may make"},
     {"a pattern with an atomic group", atomic, "a", "pattern takes too long"},
     {"a pattern with \\G", atomic_from_search, "a", "pattern takes too long"},
     {"a pattern that the engine makes atomic", made_atomic, "a", "pattern takes too long"},

@@ -299,6 +299,13 @@ static void test_byte_pairs(void **state)
     check_plain_folder("pairs_qwen2", 399, true);
 }
 
+/* The same files with words of characters, lower-cased, whose inner tokens end in @@. Written by Python's own tokenizer class. */
+static void test_words(void **state)
+{
+    (void)state;
+    check_plain_folder("words_blenderbot_small", 430, true);
+}
+
 /* Mistral's own file, its cases written by tiktoken's rule. */
 static void test_tekken(void **state)
 {
@@ -327,8 +334,8 @@ int main(void)
         cmocka_unit_test(test_phi3),          cmocka_unit_test(test_t5),
         cmocka_unit_test(test_sentencepiece), cmocka_unit_test(test_marian),
         cmocka_unit_test(test_m2m100),        cmocka_unit_test(test_byte_pairs),
-        cmocka_unit_test(test_tekken),        cmocka_unit_test(test_bert),
-        cmocka_unit_test(test_wordlevel),
+        cmocka_unit_test(test_words),         cmocka_unit_test(test_tekken),
+        cmocka_unit_test(test_bert),          cmocka_unit_test(test_wordlevel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

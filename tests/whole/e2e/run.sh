@@ -467,6 +467,7 @@ refused "tensors that are nowhere" 1 "no such file" cadenza score --outputs nowh
 refused "a window of one" 2 "at least 2" cadenza score --text a --window 1
 refused "a window beyond the context" 2 "context" cadenza score --text a --window 99999
 refused "a stride that skips" 2 "less than the window" cadenza score --text a --window 8 --stride 8
+same "a text in a model whose context has no end" "$(cadenza score "$root/tests/golden/mamba2" --ids 5,6,7,8,9 --json | grep -o '"n_scored": [0-9]*')" '"n_scored": 4'
 refused "a file for outputs that cannot be" 1 "cannot be written" cadenza run -p a -s max_new_tokens=1 --outputs no/such/file
 cadenza run -p 'music is' -s max_new_tokens=3 --outputs unscored.safetensors >/dev/null
 refused "tensors without scores" 1 "output_scores" cadenza score --outputs unscored.safetensors
