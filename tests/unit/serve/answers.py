@@ -210,6 +210,8 @@ check("two limits that agree", len(ids_of(got["choices"][0])) == 4, got)
 got = completion({"prompt": P, "temperature": 0, "tools": [], "tool_choice": "none", "top_logprobs": 0, "documents": [], "tfs_z": 1.0,
                   "chat_template_kwargs": {}, "truncation_side": "left", "n_cmpl": 1})
 check("fields of chats that ask for nothing", ids_of(got["choices"][0]) == wanted[0]["ids"], got)
+got = completion({"prompt": P, "temperature": 0, "tool_choice": "auto"})
+check("auto without tools", ids_of(got["choices"][0]) == wanted[0]["ids"], got)
 
 # --- streams ---
 for body in [row[0] for row in table] + [{"temperature": 1, "seed": 2, "n": 3, "max_tokens": 10}]:
@@ -251,6 +253,13 @@ for at in range(1, len(long) - 6, 5):
     events, _ = s.stream("/v1/completions", {**body, "stream": True})
     check(f"stop {stop!r}, streamed", "".join(e["choices"][0]["text"] for e in events) == want, events)
 kept = completion({"prompt": P, "temperature": 0, "max_tokens": 40, "stop": long[9:12], "include_stop_str_in_output": True})
+for prompt, answer, stop, want in (("a large str", "eam of water", "stream", "eam of water"), ("a stream is ", "a stream", "stream", "a "),
+                                   ("one\n", "\ntwo", "\n\n", "\ntwo"), ("\u00e9", "\u00e9a", "\u00e9\u00e9", "\u00e9a")):
+    for echo in (False, True):
+        body = {"prompt": prompt, "temperature": 0, "max_tokens": 40, "stop": stop, "echo": echo, "structured_outputs": {"choice": [answer]}}
+        choice = completion(body)["choices"][0]
+        check(f"stop {stop!r} that {prompt!r} begins, echo {echo}", (choice["text"], choice["stop_reason"]) ==
+              ((prompt if echo else "") + want, None if want == answer else stop), choice)
 check("the stop string kept", kept["choices"][0]["text"] == long[:long.index(long[9:12]) + 3], kept)
 
 # --- chats ---
@@ -407,6 +416,7 @@ refusals = [
     (C, {"prompt": "a", "best_of": 1, "n": 2}, "best_of"), (C, {"prompt": "a", "best_of": 2, "stream": True}, "best_of"),
     (C, {"prompt": "a", "best_of": 129}, "best_of"), (T, {**M, "best_of": 2}, "best_of"), (C, {"prompt": "a", "n_predict": 0}, "n_predict"),
     (C, {"prompt": "a", "messages": []}, "messages"), (C, {"prompt": "a", "tools": [{}]}, "tools"), (T, {**M, "prompt": "a"}, "prompt"),
+    (T, {"messages": [{"role": "assistant", "content": None}]}, "messages"), (T, {"messages": [{"role": "assistant", "tool_calls": []}]}, "messages"),
     (C, {"prompt": "a", "tool_choice": "required"}, "tool_choice"), (C, {"prompt": "a", "top_logprobs": 2}, "top_logprobs"),
     (C, {"prompt": "a", "chat_template_kwargs": {"a": 1}}, "chat_template_kwargs"), (C, {"prompt": "a", "documents": 5}, "documents"),
     (C, {"prompt": "a", "add_generation_prompt": True}, "add_generation_prompt"), (C, {"prompt": "a", "tfs_z": 0.5}, "tfs_z"),
