@@ -108,6 +108,14 @@ static bool is_role(const cdz_json *role)
     return false;
 }
 
+/* An assistant's message that says something else than text. */
+static bool may_lack_content(const cdz_json *message)
+{
+    const cdz_json *calls = cdz_ask_field(message, "tool_calls");
+    return cdz_json_eq(cdz_json_get(message, "role"), "assistant") &&
+           ((calls && calls->len) || cdz_ask_field(message, "reasoning_content"));
+}
+
 static bool put_message(const cdz_json *message, bool nine, cdz_buf *out, cdz_serve_fault *fault)
 {
     const cdz_json *role = cdz_json_get(message, "role");
@@ -121,7 +129,7 @@ static bool put_message(const cdz_json *message, bool nine, cdz_buf *out, cdz_se
         return cdz_serve_fault_set(fault, 400, "messages", NULL, "tool_calls must be a list");
     cdz_buf_printf(out, "{\"role\": \"%s\", \"content\": ",
                    cdz_json_eq(role, "developer") ? "system" : role->string);
-    if (!put_content(cdz_json_get(message, "content"), cdz_json_eq(role, "assistant"), out, fault))
+    if (!put_content(cdz_json_get(message, "content"), may_lack_content(message), out, fault))
         return false;
     if (calls && calls->len && !put_calls(calls, nine, out, fault)) return false;
     static const char *const kept[] = {"name", "reasoning_content", "tool_call_id"};
