@@ -279,7 +279,16 @@ check("first the role", deltas[0] == {"role": "assistant", "content": ""}, delta
 check("last an empty delta", deltas[-1] == {} and events[-1]["choices"][0]["finish_reason"], events[-1])
 check("chat text, streamed", "".join(d.get("content", "") for d in deltas) == want["text"], deltas)
 check("messages to ids", s.post("/tokenize", {"messages": messages, "add_generation_prompt": True})[1]["tokens"] ==
-      answer["choices"][0]["prompt_token_ids"])
+      answer["prompt_token_ids"])
+events, ended = s.stream("/v1/chat/completions", {"messages": messages, "n": 2, "max_tokens": 2, "stream": True, "return_token_ids": True})
+check("the prompt's ids once, in the first event", [e.get("prompt_token_ids") for e in events] ==
+      [answer["prompt_token_ids"]] + [None] * (len(events) - 1) and "prompt_token_ids" not in json.dumps([e["choices"] for e in events]), events)
+call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+for change, good in (({}, True), ({"id": None, "type": None}, True), ({"function": {"name": "f", "arguments": {}}}, True), ({"id": 5}, False), ({"type": "f"}, False),
+                     ({"function": None}, False), ({"function": 5}, False), ({"function": {"name": "f", "arguments": 5}}, False),
+                     ({"function": {"name": "f", "arguments": None}}, False), ({"function": {"name": 5, "arguments": ""}}, False)):
+    status, got = s.post("/v1/chat/completions", {"max_tokens": 1, "messages": [*messages, {"role": "assistant", "tool_calls": [{**call, **change}]}]})
+    check(f"a call with {change}", status == (200 if good else 400) and (good or got["error"]["param"] == "messages"), got)
 
 # --- log-probabilities ---
 want = run_request({"prompt": P, "kwargs": {"do_sample": False, "max_new_tokens": 8, "output_logprobs": True}})
