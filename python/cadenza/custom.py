@@ -133,7 +133,7 @@ def _call(model: "Model", function: Callable[..., Any], order: "Order", own: dic
     return function(
         model,
         ids,
-        logits_processor=processors_of(config, ids, call.processors if call else []),
+        logits_processor=processors_of(config, ids, call.processors if call else [], order.prefix),
         stopping_criteria=criteria_of(config, call.criteria if call else [], order.tokenizer or _tokenizer(model, config)),
         generation_config=config,
         **kwargs,

@@ -7,6 +7,7 @@ tensors with a tolerance for floats, everything else exactly. Kinds and types of
 import json
 import math
 import pathlib
+import warnings
 
 import pytest
 
@@ -108,6 +109,10 @@ DECODER_CASES = {
     "criterion list": lambda hf, m, ids: m.generate(ids, stopping_criteria=hf.StoppingCriteriaList([hf.MaxLengthCriteria(8)]), **GREEDY),
     "prefix function": lambda hf, m, ids: m.generate(ids, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], **GREEDY),
     "prefix function, beams": lambda hf, m, ids: m.generate(ids, num_beams=2, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i), 40], **GREEDY),
+    "prefix function, forced end": lambda hf, m, ids: m.generate(ids, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], max_new_tokens=5, do_sample=False, eos_token_id=3, pad_token_id=0, forced_eos_token_id=3),
+    "prefix function, forced beginning": lambda hf, m, ids: m.generate(ids[:, :1], prefix_allowed_tokens_fn=lambda row, i: [20, 30 + len(i)], forced_bos_token_id=9, suppress_tokens=[20], logits_processor=[Plus(9, 2.0)], **GREEDY, **EVERYTHING),
+    "prefix function, decay, beams": lambda hf, m, ids: m.generate(ids, num_beams=2, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i), 40, 3], max_new_tokens=8, do_sample=False, eos_token_id=3, pad_token_id=0, exponential_decay_length_penalty=(2, 1.3), return_dict_in_generate=True, output_scores=True),
+    "prefix function, own loop": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], forced_eos_token_id=3, max_new_tokens=6, do_sample=False, eos_token_id=3, pad_token_id=0),
     "sampled": lambda hf, m, ids: (torch.manual_seed(5), m.generate(ids, do_sample=True, temperature=0.9, top_k=20, top_p=0.9, max_new_tokens=8, eos_token_id=None))[1],
     "sampled, several": lambda hf, m, ids: (torch.manual_seed(6), m.generate(ids, do_sample=True, num_return_sequences=3, min_p=0.01, max_new_tokens=6, eos_token_id=None))[1],
     "sampled, processor": lambda hf, m, ids: (torch.manual_seed(7), m.generate(ids, do_sample=True, logits_processor=[Plus(9, 2.0)], max_new_tokens=6, eos_token_id=None, return_dict_in_generate=True, output_scores=True))[1],
@@ -117,6 +122,8 @@ DECODER_CASES = {
     "transitions, beams": lambda hf, m, ids: transitions(m, m.generate(ids, num_beams=3, **GREEDY, return_dict_in_generate=True, output_scores=True)),
     "continued": lambda hf, m, ids: continued(m, ids),
     "embeddings": lambda hf, m, ids: m.generate(inputs_embeds=embeddings(m, ids), attention_mask=torch.ones_like(ids), **GREEDY),
+    "embeddings, no cache": lambda hf, m, ids: m.generate(inputs_embeds=embeddings(m, ids), use_cache=False, **GREEDY, return_dict_in_generate=True, output_scores=True),
+    "embeddings, streamer": lambda hf, m, ids: streamed(m, ids[:, :0], inputs_embeds=embeddings(m, ids)),
     "forward": lambda hf, m, ids: m(input_ids=ids).logits,
     "loop": lambda hf, m, ids: loop(m, ids),
     "no ids": lambda hf, m, ids: m.generate(**GREEDY),
@@ -127,6 +134,7 @@ DECODER_CASES = {
     "custom_generate, everything": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, do_sample=True, max_new_tokens=7, eos_token_id=3, pad_token_id=0, sequence_bias={(9,): 1.0}, bad_words_ids=[[8]], encoder_repetition_penalty=1.2, encoder_no_repeat_ngram_size=2, exponential_decay_length_penalty=(2, 1.1), begin_suppress_tokens=[6], min_new_tokens=2, temperature=0.8, top_h=0.9, top_k=30, top_p=0.95, min_p=0.001, typical_p=0.9, epsilon_cutoff=0.0001, eta_cutoff=0.0001, renormalize_logits=True),
     "streamer": lambda hf, m, ids: streamed(m, ids[:1]),
     "streamer, rows": lambda hf, m, ids: streamed(m, ids),
+    "streamer, beam sample": lambda hf, m, ids: streamed(m, ids, do_sample=True, num_beams=3, num_return_sequences=2),
     "what callbacks see": lambda hf, m, ids: seen(m, ids),
     "max_length": lambda hf, m, ids: m.generate(ids, max_length=9, do_sample=False, eos_token_id=None),
 }  # fmt: skip
@@ -175,9 +183,11 @@ def own_loop(model, input_ids, logits_processor, stopping_criteria, generation_c
     return input_ids
 
 
-def streamed(model, ids):
+def streamed(model, ids, **kwargs):
     recorder = Recorder()
-    answer = model.generate(ids, streamer=recorder, max_new_tokens=8, do_sample=False, eos_token_id=list(range(3, 60)), pad_token_id=0)
+    torch.manual_seed(9)
+    given = {**dict(max_new_tokens=8, do_sample=False, eos_token_id=list(range(3, 60)), pad_token_id=0), **kwargs}
+    answer = model.generate(ids, streamer=recorder, **given)
     return recorder.seen, answer
 
 
@@ -202,6 +212,12 @@ ENCODER_CASES = {
     "beams": lambda hf, m, ids: m.generate(ids, num_beams=3, **GREEDY, **EVERYTHING),
     "decoder ids": lambda hf, m, ids: m.generate(ids, decoder_input_ids=torch.tensor([[0, 5], [0, 6]]), **GREEDY),
     "mask": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids).flip(1), **GREEDY),
+    "streamer": lambda hf, m, ids: streamed(m, ids),
+    "streamer, decoder ids": lambda hf, m, ids: streamed(m, ids, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])),
+    "streamer, several starts": lambda hf, m, ids: streamed(m, ids, decoder_start_token_id=[4, 5], do_sample=True, num_return_sequences=2),
+    "streamer, a start that is there": lambda hf, m, ids: streamed(m, ids, decoder_start_token_id=4, decoder_input_ids=torch.tensor([[4, 5], [12, 6]])),
+    "streamer, beam sample": lambda hf, m, ids: streamed(m, ids, do_sample=True, num_beams=2),
+    "prefix function": lambda hf, m, ids: m.generate(ids, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], max_new_tokens=5, do_sample=False),
     "sampled": lambda hf, m, ids: (torch.manual_seed(5), m.generate(ids, do_sample=True, top_k=20, max_new_tokens=8, eos_token_id=None))[1],
     "processor": lambda hf, m, ids: m.generate(ids, logits_processor=[Plus(9, 2.0)], **GREEDY),
     "penalties": lambda hf, m, ids: m.generate(ids[:1], encoder_repetition_penalty=1.4, encoder_no_repeat_ngram_size=2, **GREEDY),
@@ -309,6 +325,48 @@ def test_errors(golden, case):
     for model in models(golden, "gpt2", False):
         with pytest.raises(ValueError):
             model.generate(rows(), **ERRORS[case])
+
+
+@pytest.mark.parametrize("answer", [None, "no"])
+def test_criteria_say_bools(golden, answer):
+    for model in models(golden, "gpt2", False):
+        with pytest.raises(TypeError):
+            model.generate(rows(), stopping_criteria=[lambda ids, scores: answer], **GREEDY)
+
+
+def test_nothing_to_draw(golden):
+    for hf, model in zip((transformers, cadenza), models(golden, "gpt2", False)):
+        with pytest.raises(RuntimeError):
+            model.generate(rows(), do_sample=True, max_new_tokens=3, logits_processor=[lambda i, s: s - math.inf])
+    with pytest.raises(ValueError, match="probabilities hold nan, inf, a negative value or only zeros") as caught:
+        model.generate(rows(), do_sample=True, max_new_tokens=3, logits_processor=[lambda i, s: s - math.inf])
+    assert isinstance(caught.value, cadenza.ProbabilityError)
+
+
+WARNED = {
+    "least length of a decoder with its start": ("bart", dict(min_length=8, max_new_tokens=5, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])), 0),
+    "one more": ("bart", dict(min_length=9, max_new_tokens=5, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])), 1),
+    "the encoder's penalty": ("gpt2", dict(encoder_repetition_penalty=1.4, max_new_tokens=2), 0),
+    "the encoder's ngrams": ("gpt2", dict(encoder_no_repeat_ngram_size=2, max_new_tokens=2), 0),
+    "the encoder's penalty, of embeddings": ("gpt2", dict(encoder_repetition_penalty=1.4, inputs_embeds=True, max_new_tokens=2), 1),
+    "the encoder's ngrams, of embeddings": ("gpt2", dict(encoder_no_repeat_ngram_size=2, inputs_embeds=True, max_new_tokens=2), 1),
+}
+
+
+@pytest.mark.parametrize("case", WARNED, ids=str)
+def test_warnings(golden, case):
+    name, given, warned = WARNED[case]
+    made = []
+    for model in models(golden, name, name in ENCODERS):
+        kwargs = dict(given, do_sample=False)
+        inputs = (rows(),)
+        if kwargs.pop("inputs_embeds", False):
+            inputs, kwargs["inputs_embeds"] = (), embeddings(model, rows())
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            made.append(model.generate(*inputs, **kwargs))
+        assert len([each for each in seen if each.category is UserWarning]) == warned, [str(each.message) for each in seen]
+    compare(*made)
 
 
 CONFIGS = [
