@@ -233,6 +233,8 @@ def compare(theirs, ours, where="answer"):
             torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4, msg=lambda text: f"{where}: {text}")
         else:
             assert torch.equal(ours, theirs), f"{where}: {ours.tolist()}, expected {theirs.tolist()}"
+    elif hasattr(theirs, "dtype"):
+        assert ours.dtype == theirs.dtype and ours.tolist() == theirs.tolist(), f"{where}: {ours}, expected {theirs}"
     elif isinstance(theirs, dict):
         assert type(ours).__name__ == type(theirs).__name__, where
         assert list(ours.keys()) == list(theirs.keys()), f"{where}: {list(ours)}, expected {list(theirs)}"
@@ -579,7 +581,75 @@ TEXTS = [
     dict(text=["dog"], return_length=True), dict(text="dog", return_length=True),
     dict(text=["dog", "cat food"], padding=True, return_tensors="pt", return_length=True, return_token_type_ids=True),
     dict(text=["dog", "river (noun):"], padding="max_length", max_length=4, truncation=True),
+    dict(text=["dog", "river (noun): a"], max_length=3), dict(text="river (noun): a", max_length=3, truncation=False),
+    dict(text="river (noun): a", max_length=3, padding="max_length"), dict(text="dog", padding="max_length"),
+    dict(text=["dog", "river (noun):"], padding="max_length", max_length=8, pad_to_multiple_of=4, return_tensors="np"),
+    dict(text="a " * 600, truncation=True), dict(text="a " * 600, truncation="only_first", return_tensors="pt"),
+    dict(text=["dog", "river (noun): a"], padding=True, max_length=3), dict(text=["dog", "river (noun): a"], padding="do_not_pad"),
+    dict(text=["dog", "river <|end|>"], padding="longest", padding_side="right", return_special_tokens_mask=True),
+    dict(text="dog", return_attention_mask=None, return_token_type_ids=None), dict(text="", max_length=2),
 ]  # fmt: skip
+BAD_TEXTS = [
+    dict(padding="all"), dict(truncation="some"), dict(max_length=-1), dict(max_length=3, truncation=True, padding=True, pad_to_multiple_of=2),
+    dict(text=["dog", "river (noun):"], return_tensors="pt"), dict(return_tensors="tf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(BAD_TEXTS)))
+def test_texts_refused(case):
+    for hf in (transformers, cadenza):
+        with pytest.raises((ValueError, OverflowError) if hf is transformers else ValueError):
+            hf.AutoTokenizer.from_pretrained(DICTIONARY)(**{"text": "dog", **BAD_TEXTS[case]})
+
+
+def test_ragged_texts_for_numpy():
+    want, got = (hf.AutoTokenizer.from_pretrained(DICTIONARY)(["dog", "river (noun):"], return_tensors="np") for hf in (transformers, cadenza))
+    for name in ("input_ids", "attention_mask"):
+        assert got[name].dtype == want[name].dtype == object and [each.tolist() for each in got[name]] == [each.tolist() for each in want[name]]
+
+
+BATCHES = [
+    dict(encoded_inputs=[{"input_ids": [5, 6]}, {"input_ids": [7]}]), dict(encoded_inputs={"input_ids": [[5, 6], [7]], "attention_mask": [[0, 1], [1]]}),
+    dict(encoded_inputs=[{"input_ids": [5, 6]}], padding="max_length", max_length=5, padding_side="left"), dict(encoded_inputs={"input_ids": [5, 6, 7]}, pad_to_multiple_of=4),
+    dict(encoded_inputs=[{"input_ids": [5], "special_tokens_mask": [1]}, {"input_ids": [7, 8], "special_tokens_mask": [0, 0]}], return_tensors="pt"),
+    dict(encoded_inputs=[{"input_ids": [5]}, {"input_ids": [7, 8]}], padding=False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(BATCHES)))
+def test_batches_padded_by_hand(case):
+    want, got = (dict(hf.AutoTokenizer.from_pretrained(DICTIONARY).pad(**BATCHES[case])) for hf in (transformers, cadenza))
+    want.setdefault("attention_mask", None)  # transformers makes one only where it pads
+    compare({name: want[name] for name in sorted(want) if want[name] is not None}, {name: got[name] for name in sorted(got) if want[name] is not None})
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "llama2", "gpt2", "qwen2"])
+def test_tokenizers_without_a_model(name, tmp_path):
+    """Folders with a tokenizer alone, cut, padded, and saved for either."""
+    folder = DICTIONARY.parents[1] / "tests" / "tokenizers" / name
+    opened = [hf.AutoTokenizer.from_pretrained(folder) for hf in (transformers, cadenza)]
+    for given in (dict(), dict(max_length=4), dict(max_length=4, truncation=True, return_special_tokens_mask=True), dict(add_special_tokens=False)):
+        want, got = (tokenizer(["river, a dog", "don't stop ."], **given) for tokenizer in opened)
+        compare({each: want[each] for each in sorted(want) if each != "token_type_ids"}, {each: got[each] for each in sorted(got)}, str(given))
+    for clean in (None, True, False):
+        want, got = (tokenizer.decode(tokenizer("don't stop .")["input_ids"], clean_up_tokenization_spaces=clean) for tokenizer in opened)
+        assert got == want
+    for each in "bos eos pad sep cls mask".split():
+        assert getattr(opened[1], f"{each}_token") == getattr(opened[0], f"{each}_token"), each
+        assert getattr(opened[1], f"{each}_token_id") == getattr(opened[0], f"{each}_token_id"), each
+    for each in ("model_max_length", "clean_up_tokenization_spaces", "added_tokens_encoder"):
+        assert getattr(opened[1], each) == getattr(opened[0], each), each
+    assert opened[1].get_added_vocab() == opened[0].get_added_vocab() and opened[1].num_special_tokens_to_add() == opened[0].num_special_tokens_to_add()
+    opened[1].padding_side, opened[1].truncation_side, opened[1].chat_template = "left", "left", "{{ messages[0].content }}!"
+    names = opened[1].save_pretrained(tmp_path / "saved")
+    assert str(tmp_path / "saved" / "tokenizer_config.json") in names
+    for hf in (transformers, cadenza):
+        again = hf.AutoTokenizer.from_pretrained(tmp_path / "saved")
+        assert again("river, a dog")["input_ids"] == opened[0]("river, a dog")["input_ids"]
+        assert (again.padding_side, again.truncation_side) == ("left", "left")
+        assert again.apply_chat_template([{"role": "user", "content": "hello"}], tokenize=False) == "hello!"
+    with pytest.raises(ValueError, match="is a file"):
+        opened[1].save_pretrained(tmp_path / "saved" / "tokenizer_config.json")
 
 
 def test_tokenizers():
