@@ -329,6 +329,46 @@ def test_errors(golden, case):
             model.generate(rows(), **ERRORS[case])
 
 
+CLEANED = "a dog , it 's ."
+CHAT = [{"role": "user", "content": "What does river mean?"}]
+PIPES = {
+    "a text": ("river (noun):", dict()), "texts": (["river (noun):", "dog (noun): a"], dict(batch_size=2)), "the answer": ("river (noun):", dict(return_full_text=False)),
+    "ids": (["river (noun):", "dog"], dict(return_tensors=True, batch_size=2)), "no ids": ("river (noun):", dict(return_tensors=False)),
+    "cleaned": (CLEANED, dict()), "not cleaned": (CLEANED, dict(clean_up_tokenization_spaces=False)), "cleaned answer": (CLEANED, dict(return_full_text=False)),
+    "cut": ("river (noun): a large", dict(truncation=True, max_length=4, max_new_tokens=None)), "padded": (["river (noun):", "a"], dict(padding=True)),
+    "cut by its length": ("river (noun): a large", dict(max_length=4, max_new_tokens=None)), "special": ("river<|end|> a", dict(skip_special_tokens=False)),
+    "without special tokens": ("river (noun):", dict(add_special_tokens=False)), "encode": ("river (noun): a", dict(tokenizer_encode_kwargs=dict(truncation=True, max_length=2))),
+    "a chat": (CHAT, dict()), "a cut chat": (CHAT, dict(tokenizer_encode_kwargs=dict(truncation=True, max_length=4))), "a chat with tools": (CHAT, dict(tools=[], documents=[])),
+    "a chat to go on": ([*CHAT, {"role": "assistant", "content": "A river is"}], dict()), "several": ("river (noun):", dict(num_beams=3, num_return_sequences=2)),
+    "a prefix": ("(noun):", dict(prefix="river ")), "a stop": ("river (noun):", dict(stop_sequence=" of")), "a hole": ("a " * 40, dict(handle_long_generation="hole", max_new_tokens=490)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pipes():
+    made = []
+    for hf in (transformers, cadenza):
+        model = hf.AutoModelForCausalLM.from_pretrained(DICTIONARY, dtype=torch.float32)
+        made.append(hf.pipeline("text-generation", model=model, tokenizer=hf.AutoTokenizer.from_pretrained(DICTIONARY)))
+    return made
+
+
+@pytest.mark.parametrize("case", PIPES, ids=str)
+def test_pipelines(pipes, case):
+    inputs, options = PIPES[case]
+    given = {**dict(do_sample=False, max_new_tokens=5), **options}
+    compare(*(pipe(inputs, **{name: value for name, value in given.items() if value is not None}) for pipe in pipes))
+    assert str(pipes[0].device) == str(pipes[1].device)
+
+
+@pytest.mark.parametrize("options", [dict(return_full_text=True, return_tensors=True), dict(return_text=True, return_tensors=True), dict(return_text=True, return_full_text=False),
+                                     dict(handle_long_generation="cut"), dict(handle_long_generation="hole", max_new_tokens=600), dict(temprature=1.0)])  # fmt: skip
+def test_pipelines_refuse(pipes, options):
+    for pipe in pipes:
+        with pytest.raises(ValueError):
+            pipe("river (noun):", **{**dict(do_sample=False, max_new_tokens=5), **options})
+
+
 @pytest.mark.parametrize("answer", [None, "no"])
 def test_criteria_say_bools(golden, answer):
     for model in models(golden, "gpt2", False):
