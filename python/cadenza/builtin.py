@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Optional, Sequence
 
-from .arrays import copy_of, ids_array, is_torch, plain
+from .arrays import copy_of, ids_array, is_torch, module_of, plain
 from .biases import (
     EncoderNoRepeatNGramLogitsProcessor,
     EncoderRepetitionPenaltyLogitsProcessor,
@@ -151,7 +151,7 @@ class RepetitionPenaltyLogitsProcessor(LogitsProcessor):
         for row in range(len(scores)):
             seen = input_ids[row]
             old = scores[row, seen]
-            scores[row, seen] = old * (old < 0) * self.penalty + old * (old >= 0) / self.penalty
+            scores[row, seen] = module_of(scores).where(old < 0, old * self.penalty, old / self.penalty)
         return scores
 
 

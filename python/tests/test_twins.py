@@ -125,7 +125,10 @@ DECODER_CASES = {
     "embeddings, no cache": lambda hf, m, ids: m.generate(inputs_embeds=embeddings(m, ids), use_cache=False, **GREEDY, return_dict_in_generate=True, output_scores=True),
     "embeddings, streamer": lambda hf, m, ids: streamed(m, ids[:, :0], inputs_embeds=embeddings(m, ids)),
     "forward": lambda hf, m, ids: m(input_ids=ids).logits,
+    "forward, pads": lambda hf, m, ids: m(input_ids=torch.cat([ids, torch.tensor([[0, 0], [5, 0]])], 1)).logits,
     "loop": lambda hf, m, ids: loop(m, ids),
+    "loop, pads": lambda hf, m, ids: loop(m, torch.tensor([[9, 0, 7, 0], [0, 9, 5, 0]]), 0),
+    "custom_generate, config": lambda hf, m, ids: m.generate(ids, custom_generate=config_given, **GREEDY),
     "no ids": lambda hf, m, ids: m.generate(**GREEDY),
     "mask of floats": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids).float(), **GREEDY),
     "custom_generate, names": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids), custom_generate=names_given, **GREEDY),
@@ -159,12 +162,17 @@ def continued(model, ids):
     return length, model.generate(more, past_key_values=cache, **GREEDY), cache.get_seq_length()
 
 
-def loop(model, ids):
+def config_given(model, input_ids, generation_config, **kwargs):
+    return generation_config.max_length, generation_config.pad_token_id, generation_config.eos_token_id, generation_config.do_sample
+
+
+def loop(model, ids, forced=None):
     """A decode loop by hand: the prompt, then a token at a time."""
     out = model(input_ids=ids, use_cache=True)
     logits = [out.logits]
     for _ in range(4):
         ids = out.logits[:, -1:].argmax(-1)
+        ids = ids if forced is None else torch.full_like(ids, forced)
         out = model(input_ids=ids, past_key_values=out.past_key_values, use_cache=True)
         logits.append(out.logits)
     return logits
@@ -230,7 +238,7 @@ def compare(theirs, ours, where="answer"):
         assert ours.dtype == theirs.dtype, f"{where}: {ours.dtype}, expected {theirs.dtype}"
         assert ours.shape == theirs.shape, f"{where}: shape {tuple(ours.shape)}, expected {tuple(theirs.shape)}"
         if theirs.is_floating_point():
-            torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4, msg=lambda text: f"{where}: {text}")
+            torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4, equal_nan=True, msg=lambda text: f"{where}: {text}")
         else:
             assert torch.equal(ours, theirs), f"{where}: {ours.tolist()}, expected {theirs.tolist()}"
     elif hasattr(theirs, "dtype"):
@@ -450,6 +458,7 @@ BY_HAND = {
     "typical, some": lambda hf: hf.TypicalLogitsWarper(0.2, min_tokens_to_keep=4),
     "epsilon": lambda hf: hf.EpsilonLogitsWarper(0.05, min_tokens_to_keep=2),
     "eta": lambda hf: hf.EtaLogitsWarper(0.1),
+    "an end as a bad word": lambda hf: hf.NoBadWordsLogitsProcessor([[2]], 2),
     "repetition": lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.7),
     "encoder repetition": lambda hf: hf.EncoderRepetitionPenaltyLogitsProcessor(1.7, IDS[:, :3]),
     "repetition, prompt ignored": lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.7, prompt_ignore_length=3),
@@ -485,8 +494,10 @@ def by_hand():
     scores = torch.randn(2, 24, generator=torch.Generator().manual_seed(3)) * 2
     banned = scores.clone()
     banned[:, 10:] = -math.inf
+    infinite = scores.clone()
+    infinite[:, 2:9] = -math.inf
     ties = torch.tensor([[1.0, 3.0, 3.0, 0.0, 3.0] * 4, [0.0, 0.0, -2.0, 0.5, 0.5] * 4])
-    return [scores, scores * 5, banned, ties, torch.zeros(2, 20)]
+    return [scores, scores * 5, banned, infinite, ties, torch.zeros(2, 20)]
 
 
 def test_guidance_by_hand():
