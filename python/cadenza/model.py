@@ -952,6 +952,8 @@ class Order:
         most = prompt + new if new is not None else self.get("max_length") or prompt + 20
         for name, before in (("min_length", 0), ("min_new_tokens", prompt)):
             least = self.get(name)
+            if name == "min_length" and self.get("min_new_tokens") is not None:
+                continue  # which wins
             if least is not None and least + before > most:
                 warnings.warn(
                     f"Unfeasible length constraints: `{name}` ({least}) with a prompt of {prompt} tokens is larger than the maximum "

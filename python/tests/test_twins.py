@@ -396,6 +396,7 @@ def test_nothing_to_draw(golden):
 WARNED = {
     "least length of a decoder with its start": ("bart", dict(min_length=8, max_new_tokens=5, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])), 0),
     "one more": ("bart", dict(min_length=9, max_new_tokens=5, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])), 1),
+    "two least lengths": ("gpt2", dict(min_length=30, min_new_tokens=2, max_new_tokens=5), 0),
     "the encoder's penalty": ("gpt2", dict(encoder_repetition_penalty=1.4, max_new_tokens=2), 0),
     "the encoder's ngrams": ("gpt2", dict(encoder_no_repeat_ngram_size=2, max_new_tokens=2), 0),
     "the encoder's penalty, of embeddings": ("gpt2", dict(encoder_repetition_penalty=1.4, inputs_embeds=True, max_new_tokens=2), 1),
