@@ -2,7 +2,7 @@
  * transformers StopStringCriteria, in the words of its effect: of the last L tokens, L being the code points of the
  * longest stop string, the texts are joined, each token's as it stands alone. A row is done when a stop string lies in
  * the join with its last character inside the newest token. So the token may run on past it and the match may begin in
- * the prompt. Texts are UTF-8, hence bytes can be compared.
+ * the prompt, unless in_prompt says no. Texts are UTF-8, hence bytes can be compared.
  * A character that several tokens spell is in no token's text: it is looked for in the row's, where the reference is blind. */
 #include <cadenza/criterion.h>
 #include <cadenza/ext/text.h>
@@ -12,15 +12,23 @@
 
 typedef struct {
     cdz_string_list stop_strings;
+    bool in_prompt;
 } stop_strings;
 
 static const cdz_param params[] = {
     CDZ_STRINGS(stop_strings, stop_strings, CDZ_GENERATION, "texts that end a row"),
+    CDZ_BOOL(stop_strings, in_prompt, true, "a text may begin in the prompt"),
 };
 
 static const cdz_string_list *strings_of(const cdz_step *step)
 {
     return &((const stop_strings *)step->params)->stop_strings;
+}
+
+/* How many of a row's first tokens are not looked at. */
+static uint32_t passed_over(const cdz_step *step)
+{
+    return ((const stop_strings *)step->params)->in_prompt ? 0 : step->request->prompt_len;
 }
 
 /* Of a request. */
@@ -160,7 +168,8 @@ static bool stops_at(const cdz_step *step, const cdz_tokenizer_api *tokenizer, c
                      cdz_string s)
 {
     const uint32_t window = ((const looking *)step->shared)->window;
-    const cdz_ids before = {ids.at, ids.len - 1};
+    const uint32_t from = passed_over(step);
+    const cdz_ids before = {ids.at + from, ids.len - 1 - from};
     const cdz_string newest = tokenizer->token_text(step, ids.at[ids.len - 1]);
     uint32_t left;
 
@@ -194,7 +203,7 @@ static cdz_status test(const cdz_step *step, cdz_stop *stops)
 
     for (uint32_t r = 0; r < step->n_rows; r++) {
         const cdz_ids ids = step->input_ids[r];
-        for (uint32_t i = 0; i < strings->len && ids.len > 0; i++) {
+        for (uint32_t i = 0; i < strings->len && ids.len > passed_over(step); i++) {
             const cdz_string s = strings->at[i];
             bool found = stops_at(step, tokenizer, ids, s);
             if (!found) CDZ_TRY(text_stops(step, tokenizer, r, s, &found));

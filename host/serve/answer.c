@@ -75,7 +75,7 @@ void cdz_serve_answer_choice(const cdz_http_exchange *e, const cdz_choice *c, bo
                        c->stop_reason ? c->stop_reason : "null");
     else
         cdz_buf_puts(out, ",\"finish_reason\":null");
-    if (c->prompt) put_ids(out, "prompt_token_ids", c->prompt->ids, c->prompt->n);
+    if (c->prompt && !e->ask.chat) put_ids(out, "prompt_token_ids", c->prompt->ids, c->prompt->n);
     if (c->ids) put_ids(out, "token_ids", c->ids, c->n_ids);
     if (c->prompt_logprobs && !e->ask.chat)
         cdz_buf_printf(out, ",\"prompt_logprobs\":%s", c->prompt_logprobs);
@@ -96,11 +96,18 @@ void cdz_serve_answer_usage(const cdz_http_exchange *e, cdz_buf *out)
     cdz_buf_putc(out, '}');
 }
 
+void cdz_serve_answer_prompt(const cdz_http_exchange *e, cdz_buf *out)
+{
+    if (e->ask.chat && e->ask.return_ids)
+        put_ids(out, "prompt_token_ids", e->ask.prompts->ids, e->ask.prompts->n);
+}
+
 void cdz_serve_answer_event(cdz_http_exchange *e, const cdz_choice *c)
 {
     cdz_assert_holds(&e->lock);
     cdz_buf_puts(&e->out, "data: ");
     cdz_serve_answer_head(e, true, &e->out);
+    if (c->role && !c->index) cdz_serve_answer_prompt(e, &e->out);
     cdz_buf_puts(&e->out, ",\"choices\":[");
     cdz_serve_answer_choice(e, c, true, &e->out);
     if (e->ask.usage_each) {

@@ -410,8 +410,10 @@ static bool take_stops(cdz_asking *a)
     if (!texts) return out_of_memory(a->fault);
     a->stops.at = texts;
     a->stops.n = n;
-    const bool good =
-        read_stops(a, all, n, texts, &text) && (!n || cdz_ask_set(a, "stop_strings", text.data));
+    /* A text that the prompt begins is none of the answer: nothing could be cut off. */
+    const bool good = read_stops(a, all, n, texts, &text) &&
+                      (!n || (cdz_ask_set(a, "stop_strings", text.data) &&
+                              cdz_ask_set(a, "stop_strings.in_prompt", "false")));
     cdz_buf_free(&text);
     return good;
 }

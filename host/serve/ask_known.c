@@ -36,30 +36,35 @@ static bool check_taken(const cdz_asking *a)
     return true;
 }
 
-/* Of chats alone, or of completions alone (chat). `neutral`: JSON that asks for nothing; NULL: null alone. */
+/* Of chats alone, or of completions alone (chat). `neutral`: JSON that asks for nothing, beside null. */
 static const struct {
     const char *name;
     bool chat;
-    const char *neutral, *says;
+    const char *neutral[2], *says;
 } elsewhere[] = {
-    {"messages", true, NULL, "send them to /v1/chat/completions"},
-    {"tools", true, "[]", "send them to /v1/chat/completions"},
-    {"tool_choice", true, "\"none\"", "there are no tools without 'messages'"},
-    {"top_logprobs", true, "0", "use 'logprobs', a number"},
-    {"chat_template_kwargs", true, "{}", "a prompt has no chat template"},
-    {"add_generation_prompt", true, "false", "a prompt has no chat template"},
-    {"continue_final_message", true, "false", "a prompt has no chat template"},
-    {"documents", true, "[]", "a prompt has no chat template"},
-    {"suffix", false, "\"\"", "send it with a 'prompt' to /v1/completions"},
-    {"prompt", false, NULL, "send 'messages', or the prompt to /v1/completions"},
+    {"messages", true, {NULL}, "send them to /v1/chat/completions"},
+    {"tools", true, {"[]"}, "send them to /v1/chat/completions"},
+    {"tool_choice", true, {"\"none\"", "\"auto\""}, "there are no tools without 'messages'"},
+    {"top_logprobs", true, {"0"}, "use 'logprobs', a number"},
+    {"chat_template_kwargs", true, {"{}"}, "a prompt has no chat template"},
+    {"add_generation_prompt", true, {"false"}, "a prompt has no chat template"},
+    {"continue_final_message", true, {"false"}, "a prompt has no chat template"},
+    {"documents", true, {"[]"}, "a prompt has no chat template"},
+    {"suffix", false, {"\"\""}, "send it with a 'prompt' to /v1/completions"},
+    {"prompt", false, {NULL}, "send 'messages', or the prompt to /v1/completions"},
 };
+
+static bool asks_for_nothing(const cdz_json *value, const char *const neutral[2])
+{
+    return (neutral[0] && cdz_ask_is_json(value, neutral[0])) ||
+           (neutral[1] && cdz_ask_is_json(value, neutral[1]));
+}
 
 bool cdz_ask_place(cdz_asking *a)
 {
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
         const cdz_json *value = cdz_ask_field(&a->body, elsewhere[i].name);
-        if (!value || elsewhere[i].chat == a->chat ||
-            (elsewhere[i].neutral && cdz_ask_is_json(value, elsewhere[i].neutral)))
+        if (!value || elsewhere[i].chat == a->chat || asks_for_nothing(value, elsewhere[i].neutral))
             continue;
         return cdz_serve_fault_set(a->fault, 400, elsewhere[i].name, NULL,
                                    "'%s' is not supported at this endpoint: %s", elsewhere[i].name,

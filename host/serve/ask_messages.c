@@ -74,27 +74,48 @@ static void put_id(const cdz_json *id, bool nine, cdz_buf *out)
     cdz_buf_putc(out, '"');
 }
 
+/* Arguments as an object are what some clients send, and what the template wants. */
+static bool check_call(const cdz_json *call, cdz_serve_fault *fault)
+{
+    const cdz_json *id = cdz_ask_field(call, "id"), *type = cdz_ask_field(call, "type");
+    const cdz_json *function = cdz_ask_field(call, "function");
+    const cdz_json *arguments = function ? cdz_ask_field(function, "arguments") : NULL;
+    if (!function || !cdz_json_is(cdz_ask_field(function, "name"), CDZ_JSON_STRING) || !arguments)
+        return cdz_serve_fault_set(fault, 400, "messages", NULL,
+                                   "an entry of tool_calls needs function.name and arguments");
+    if (arguments->type != CDZ_JSON_STRING && arguments->type != CDZ_JSON_OBJECT)
+        return cdz_serve_fault_set(fault, 400, "messages", NULL,
+                                   "arguments of tool_calls must be a string, found %s",
+                                   cdz_json_type_name(arguments));
+    if ((type && !cdz_json_eq(type, "function")) || (id && id->type != CDZ_JSON_STRING))
+        return cdz_serve_fault_set(
+            fault, 400, "messages", NULL,
+            "an entry of tool_calls has the type 'function', and a string as id");
+    return true;
+}
+
+static void put_call(const cdz_json *call, bool nine, cdz_buf *out)
+{
+    const cdz_json *id = cdz_ask_field(call, "id"), *function = cdz_json_get(call, "function");
+    cdz_buf_puts(out, "{\"type\": \"function\"");
+    if (id) {
+        cdz_buf_puts(out, ", \"id\": ");
+        put_id(id, nine, out);
+    }
+    cdz_buf_puts(out, ", \"function\": {\"name\": ");
+    cdz_json_write(out, cdz_json_get(function, "name"));
+    cdz_buf_puts(out, ", \"arguments\": ");
+    put_arguments(cdz_json_get(function, "arguments"), out);
+    cdz_buf_puts(out, "}}");
+}
+
 static bool put_calls(const cdz_json *calls, bool nine, cdz_buf *out, cdz_serve_fault *fault)
 {
     cdz_buf_puts(out, ", \"tool_calls\": [");
     for (uint32_t i = 0; i < calls->len; i++) {
-        const cdz_json *id = cdz_json_get(&calls->items[i], "id");
-        const cdz_json *function = cdz_json_get(&calls->items[i], "function");
-        const cdz_json *name = function ? cdz_json_get(function, "name") : NULL;
-        const cdz_json *arguments = function ? cdz_json_get(function, "arguments") : NULL;
-        if (!cdz_json_is(name, CDZ_JSON_STRING) || !arguments)
-            return cdz_serve_fault_set(fault, 400, "messages", NULL,
-                                       "an entry of tool_calls needs function.name and arguments");
-        cdz_buf_puts(out, i ? ", {\"type\": \"function\"" : "{\"type\": \"function\"");
-        if (cdz_json_is(id, CDZ_JSON_STRING)) {
-            cdz_buf_puts(out, ", \"id\": ");
-            put_id(id, nine, out);
-        }
-        cdz_buf_puts(out, ", \"function\": {\"name\": ");
-        cdz_json_write(out, name);
-        cdz_buf_puts(out, ", \"arguments\": ");
-        put_arguments(arguments, out);
-        cdz_buf_puts(out, "}}");
+        if (!check_call(&calls->items[i], fault)) return false;
+        cdz_buf_puts(out, i ? ", " : "");
+        put_call(&calls->items[i], nine, out);
     }
     cdz_buf_putc(out, ']');
     return true;
@@ -106,6 +127,14 @@ static bool is_role(const cdz_json *role)
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (cdz_json_eq(role, roles[i])) return true;
     return false;
+}
+
+/* An assistant's message that says something else than text. */
+static bool may_lack_content(const cdz_json *message)
+{
+    const cdz_json *calls = cdz_ask_field(message, "tool_calls");
+    return cdz_json_eq(cdz_json_get(message, "role"), "assistant") &&
+           ((calls && calls->len) || cdz_ask_field(message, "reasoning_content"));
 }
 
 static bool put_message(const cdz_json *message, bool nine, cdz_buf *out, cdz_serve_fault *fault)
@@ -121,7 +150,7 @@ static bool put_message(const cdz_json *message, bool nine, cdz_buf *out, cdz_se
         return cdz_serve_fault_set(fault, 400, "messages", NULL, "tool_calls must be a list");
     cdz_buf_printf(out, "{\"role\": \"%s\", \"content\": ",
                    cdz_json_eq(role, "developer") ? "system" : role->string);
-    if (!put_content(cdz_json_get(message, "content"), cdz_json_eq(role, "assistant"), out, fault))
+    if (!put_content(cdz_json_get(message, "content"), may_lack_content(message), out, fault))
         return false;
     if (calls && calls->len && !put_calls(calls, nine, out, fault)) return false;
     static const char *const kept[] = {"name", "reasoning_content", "tool_call_id"};

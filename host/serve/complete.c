@@ -657,6 +657,7 @@ static void finish_whole(cdz_http_exchange *e, cdz_buf *choices, const char *pro
         cdz_respond_write(e, &e->out);
     } else {
         cdz_serve_answer_head(e, false, &e->out);
+        cdz_serve_answer_prompt(e, &e->out);
         cdz_buf_puts(&e->out, ",\"choices\":[");
         cdz_buf_add(&e->out, choices->data, choices->len);
         cdz_buf_puts(&e->out, "],");

@@ -250,6 +250,8 @@ void cdz_serve_answer_choice(const cdz_http_exchange *exchange, const cdz_choice
 void cdz_serve_answer_usage(const cdz_http_exchange *exchange, cdz_buf *out);
 /* An event of one choice, into exchange->out. The lock is held. */
 void cdz_serve_answer_event(cdz_http_exchange *exchange, const cdz_choice *choice);
+/* Of a chat whose request wants ids: those of its prompt, beside the choices. */
+void cdz_serve_answer_prompt(const cdz_http_exchange *exchange, cdz_buf *out);
 /* Log-probabilities as JSON: of a stream's chat the entries of a list, else an object. Of a row that has ended, those that no
  * event has, and, where the answer is no stream, the prompt's with echo. cut: bytes of the answer that are returned, where a
  * stop string ended it; SIZE_MAX: all. False: the exchange's fault says why, or memory ran out. */

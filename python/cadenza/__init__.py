@@ -55,7 +55,7 @@ _WHERE = {
     "config": "GenerationConfig GenerationMode BaseWatermarkingConfig WatermarkingConfig SynthIDTextWatermarkingConfig "
     "CompileConfig",
     "cuts": "TopHLogitsWarper TypicalLogitsWarper EpsilonLogitsWarper EtaLogitsWarper",
-    "errors": "CadenzaError UsageError InputError FileError UnsupportedError LimitError OutOfMemoryError CancelledError "
+    "errors": "CadenzaError UsageError InputError ProbabilityError FileError UnsupportedError LimitError OutOfMemoryError CancelledError "
     "DeadlineError PluginError StateError DeniedError NotFoundError InternalError ForkError",
     "forward": "Score score",
     "manager": "ContinuousBatchingManager GenerationOutput RequestStatus Scheduler FIFOScheduler PrefillFirstScheduler",

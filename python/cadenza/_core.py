@@ -69,7 +69,7 @@ def new_struct(name: str, **fields: Any) -> Any:
 def fail(status: int, err: Any) -> errors.CadenzaError:
     """The exception of a status."""
     sentence = text(err.text) if err is not None else ""
-    return errors.BY_CODE.get(int(status), errors.InternalError)(sentence or f"status {int(status)}")
+    return errors.of(int(status), sentence)
 
 
 def check(status: int, err: Any) -> None:

@@ -93,7 +93,11 @@ class NoBadWordsLogitsProcessor(SequenceBiasLogitsProcessor):
             _ids(ids, "bad_words_ids")
         ends = [] if eos_token_id is None else _ids(eos_token_id)
         self.bad_word_ids = bad_words_ids
-        super().__init__({tuple(ids): -math.inf for ids in bad_words_ids if not (len(ids) == 1 and ids[0] in ends)})
+        counting = {tuple(ids): -math.inf for ids in bad_words_ids if not (len(ids) == 1 and ids[0] in ends)}
+        if counting:
+            super().__init__(counting)
+        else:
+            self.sequence_bias = {}
 
 
 class EncoderRepetitionPenaltyLogitsProcessor(LogitsProcessor):

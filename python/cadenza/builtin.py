@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Optional, Sequence
 
-from .arrays import copy_of, ids_array, is_torch, plain
+from .arrays import copy_of, ids_array, is_torch, module_of, plain
 from .biases import (
     EncoderNoRepeatNGramLogitsProcessor,
     EncoderRepetitionPenaltyLogitsProcessor,
@@ -151,7 +151,7 @@ class RepetitionPenaltyLogitsProcessor(LogitsProcessor):
         for row in range(len(scores)):
             seen = input_ids[row]
             old = scores[row, seen]
-            scores[row, seen] = old * (old < 0) * self.penalty + old * (old >= 0) / self.penalty
+            scores[row, seen] = module_of(scores).where(old < 0, old * self.penalty, old / self.penalty)
         return scores
 
 
@@ -265,6 +265,11 @@ def _lengths(c: GenerationConfig, prompt: int) -> list[Any]:
         made.append(MinLengthLogitsProcessor(c.min_length, c.eos_token_id))
     if c.min_new_tokens and c.eos_token_id is not None:
         made.append(MinNewTokensLengthLogitsProcessor(prompt, c.min_new_tokens, c.eos_token_id))
+    return made
+
+
+def _forced(c: GenerationConfig, prompt: int) -> list[Any]:
+    made: list[Any] = []
     if c.forced_bos_token_id is not None:
         made.append(ForcedBOSTokenLogitsProcessor(c.forced_bos_token_id))
     if c.forced_eos_token_id is not None:
@@ -304,14 +309,17 @@ def _cuts(c: GenerationConfig) -> list[Any]:
     return made
 
 
-def processors_of(config: GenerationConfig, prompt_ids: Any, custom: Sequence[Any]) -> LogitsProcessorList:
-    """The processors of a config, in transformers' order, with custom ones at their place. prompt_ids: (rows, length). Guidance and
-    watermarks are the library's alone: UnsupportedError."""
+def processors_of(
+    config: GenerationConfig, prompt_ids: Any, custom: Sequence[Any], prefix: Optional[Any] = None
+) -> LogitsProcessorList:
+    """The processors of a config, in transformers' order, with custom ones and prefix_allowed_tokens_fn at their places. prompt_ids:
+    (rows, length). Guidance and watermarks are the library's alone: UnsupportedError."""
     for name in ("guidance_scale", "watermarking_config"):
         if getattr(config, name) not in (None, 1, 1.0):
             raise UnsupportedError(f"{name}: a custom_generate function gets no processor for it; generate() itself has it")
     prompt = prompt_ids.shape[-1]
-    made = [*_penalties(config, prompt_ids), *_lengths(config, prompt), *custom]
+    allowed = [] if prefix is None else [prefix]
+    made = [*_penalties(config, prompt_ids), *_lengths(config, prompt), *allowed, *_forced(config, prompt), *custom]
     if config.do_sample:
         made += _cuts(config)
     if config.renormalize_logits:

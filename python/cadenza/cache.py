@@ -27,10 +27,12 @@ class Cache:
         self._result: Optional[_core.Result] = None
         self._ids: list[list[int]] = []
         self._length = 0
+        self._mask: Optional[list[list[int]]] = None  # of its tokens, where forward passes filled it
         self.is_sliding: list[bool] = []  # of each layer: whether it attends to a window
 
     def _fill(self, result: Optional[_core.Result], ids: list[list[int]], length: int, is_sliding: list[bool]) -> None:
         self._result, self._ids, self._length, self.is_sliding = result, ids, length, is_sliding
+        self._mask = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self._ids)} rows, {self._length} tokens each>"
@@ -51,17 +53,18 @@ class Cache:
 
     def reset(self) -> None:
         """Empties it."""
-        self._result, self._ids, self._length = None, [], 0
+        self._result, self._ids, self._length, self._mask = None, [], 0, None
 
     def reorder_cache(self, beam_idx: Any) -> None:
         """Row i becomes row beam_idx[i]. Only ids move: rows that a state does not hold are computed again."""
         order = beam_idx.tolist() if hasattr(beam_idx, "tolist") else list(beam_idx)
         self._ids = [list(self._ids[i]) for i in order]
+        self._mask = None if self._mask is None else [self._mask[i] for i in order]
 
     batch_select_indices = reorder_cache
 
     def batch_repeat_interleave(self, repeats: int) -> None:
-        self._ids = [list(row) for row in self._ids for _ in range(repeats)]
+        self.reorder_cache([i for i in range(len(self._ids)) for _ in range(repeats)])
 
     def __len__(self) -> int:
         return len(self.is_sliding)
@@ -72,6 +75,7 @@ class Cache:
     def __copy__(self) -> "Cache":
         made = type(self)()
         made._fill(self._result, [list(row) for row in self._ids], self._length, list(self.is_sliding))
+        made._mask = self._mask
         return made
 
     def __deepcopy__(self, memo: Any) -> "Cache":

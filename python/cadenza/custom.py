@@ -133,7 +133,7 @@ def _call(model: "Model", function: Callable[..., Any], order: "Order", own: dic
     return function(
         model,
         ids,
-        logits_processor=processors_of(config, ids, call.processors if call else []),
+        logits_processor=processors_of(config, ids, call.processors if call else [], order.prefix),
         stopping_criteria=criteria_of(config, call.criteria if call else [], order.tokenizer or _tokenizer(model, config)),
         generation_config=config,
         **kwargs,
@@ -175,9 +175,6 @@ def resolved(model: "Model", order: "Order", prompt: int) -> GenerationConfig:
         config.max_length = prompt + 20
     if config.min_new_tokens is not None:
         config.min_length = prompt + config.min_new_tokens
-    if config.pad_token_id is None and config.eos_token_id is not None:
-        eos = config.eos_token_id
-        config.pad_token_id = eos[0] if isinstance(eos, list) else eos
     if config.max_length <= prompt:
         raise UsageError(f"max_length {config.max_length}: the prompt has {prompt} tokens already")
     return config

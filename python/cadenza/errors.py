@@ -10,6 +10,7 @@ __all__ = [
     "CadenzaError",
     "UsageError",
     "InputError",
+    "ProbabilityError",
     "FileError",
     "UnsupportedError",
     "LimitError",
@@ -35,6 +36,10 @@ class UsageError(CadenzaError, ValueError):
 
 class InputError(CadenzaError, ValueError):
     """A file, a prompt or a document is wrong."""
+
+
+class ProbabilityError(InputError, RuntimeError):
+    """No token can be drawn: the processors left none, or numbers that are none."""
 
 
 class FileError(CadenzaError, OSError):
@@ -83,6 +88,17 @@ class InternalError(CadenzaError, RuntimeError):
 
 class ForkError(StateError):
     """The process was forked after the model was loaded. The child has no engine thread: load the model in it anew."""
+
+
+_NOTHING_TO_DRAW = "probabilities hold nan, inf, a negative value or only zeros"
+
+
+def of(code: int, sentence: str) -> CadenzaError:
+    """The exception of a status and its sentence."""
+    kind = BY_CODE.get(code, InternalError)
+    if kind is InputError and _NOTHING_TO_DRAW in sentence:
+        kind = ProbabilityError
+    return kind(sentence or f"status {code}")
 
 
 BY_CODE: dict[int, type[CadenzaError]] = {

@@ -77,6 +77,8 @@ def forward_ids(model: "Model", input_ids: Any, attention_mask: Any, past: Optio
             rows = [old[:known] + row for row, old in zip(new, past._ids)]
     n_new = len(new[0]) if rows is not new else len(rows[0]) - known
     mask = arrays.rows(attention_mask, "attention_mask", mask=True) if attention_mask is not None else None
+    if mask is None:
+        mask = _whole(rows, past if known else None, known)
     if mask is not None and len(mask[0]) != len(rows[0]):
         raise UsageError(f"attention_mask: {len(mask[0])} columns, there are {len(rows[0])} tokens with the cache's")
     last_only = n_new == 1 or logits_to_keep == 1
@@ -94,7 +96,17 @@ def forward_ids(model: "Model", input_ids: Any, attention_mask: Any, past: Optio
     cache = past if past is not None else (DynamicCache() if use_cache else None)
     if cache is not None:
         cache._fill(result, rows, len(rows[0]), model._sliding())
+        cache._mask = mask
     return CausalLMOutputWithPast(logits=arrays.like(logits, kind, device), past_key_values=cache)
+
+
+def _whole(rows: list[list[int]], past: Optional[Cache], known: int) -> Optional[list[list[int]]]:
+    """The mask of a pass without one: every new token is seen, a pad too. None: the cache is of generate(), which tells pads by their id."""
+    if past is None:
+        return [[1] * len(row) for row in rows]
+    if past._mask is None or len(past._mask) != len(rows):
+        return None
+    return [old[:known] + [1] * (len(row) - known) for old, row in zip(past._mask, rows)]
 
 
 def score_ids(model: "Model", ids: list[int], source: Optional[list[int]] = None) -> Any:

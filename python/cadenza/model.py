@@ -32,6 +32,7 @@ from .outputs import (
     GenerateEncoderDecoderOutput,
 )
 from .processors import (
+    PREFIX,
     PROCESSORS,
     STEPS,
     Borrowed,
@@ -331,6 +332,8 @@ class Model:
         if streamer is not None:
             order.check_streamer()
             streamer.put(order.for_streamer())
+            if order.beams():  # sampled beams: transformers' streamer gets the prompt alone, and no end
+                streamer = None
         result = self._run(order, streamer)
         if streamer is not None:
             streamer.end()
@@ -579,6 +582,7 @@ class Order:
         self.seed = kwargs.pop("seed", None)
         self.assistant: Optional[Model] = None
         self.callbacks: Optional[Call] = None
+        self.prefix: Optional[PrefixConstrained] = None
         self.loop = ("", "")  # the strategy in a pipeline's words: its line, its section
         self.native: dict[int, Part] = {}  # by id() of the object in a list: a plugin of the library
         self.use = _pipeline_file(kwargs.pop("pipeline", None))
@@ -695,6 +699,8 @@ class Order:
         if unknown:
             raise UsageError(_unused(unknown))
         self.parameters = {name: value for name, value in parameters.items() if name in PARAMETERS}
+        if self.embeds is not None and not self.model._has_encoder:
+            self.parameters["use_cache"] = True
         merged = {**self.model._own, **self.parameters}
         whole = GenerationConfig.__new__(GenerationConfig)
         whole.__dict__.update({name: merged.get(name) for name in PARAMETERS})
@@ -720,13 +726,20 @@ class Order:
         processors = _callables(processors, "logits_processor")
         criteria = _callables(criteria, "stopping_criteria")
         if prefix is not None:
-            processors = [PrefixConstrained(prefix, self.get("num_beams") or 1), *processors]
-        if processors or criteria or self.drafter is not None or self.observers:
+            self.prefix = PrefixConstrained(prefix, self.get("num_beams") or 1)
+            if self._has_chain():
+                self.prefix, processors = None, [self.prefix, *processors]
+        if self.prefix or processors or criteria or self.drafter is not None or self.observers:
             self.callbacks = Call(processors, criteria, self.kind)
         for line, given in (("processors", processors), ("stopping", criteria)):
             for plugin in given:
                 if hasattr(plugin, "reference") and hasattr(plugin, "parameters"):
                     self._take_native(line, plugin)
+
+    def _has_chain(self) -> bool:
+        """Whether the pipeline's file may say the processors' order itself."""
+        text = pathlib.Path(self.use).read_text(encoding="utf-8", errors="replace") if self.use else ""
+        return re.search(r"^[ \t]*(chain|use)[ \t]*=", text, re.MULTILINE) is not None
 
     def _take_native(self, line: str, plugin: Any) -> None:
         from .transformers import native_part
@@ -746,6 +759,8 @@ class Order:
         if root is None:
             return []
         made = self._processor_parts(root)
+        if self.prefix is not None:
+            made.insert(0, Part(PREFIX, PROCESSORS, "", Call([self.prefix], [], self.kind, root)))
         python = [each for each in root.criteria if id(each) not in self.native]
         if python:
             made.append(criteria_part(root if not self.native else Call([], python, self.kind, root)))
@@ -866,24 +881,35 @@ class Order:
     def prompt_rows(self) -> list[list[int]]:
         """The rows that sequences begin with, before they are repeated."""
         if self.model._has_encoder:
-            return list(self.extra.get("decoder_input_ids", [[]]))
+            return self._decoder_rows()
         if self.ids is not None:
             return self.ids
-        return [[]] if self.embeds is not None else [[self.get("bos_token_id") or 0]]
+        return [[]] * len(self.embeds) if self.embeds is not None else [[self.get("bos_token_id") or 0]]
+
+    def _decoder_rows(self) -> list[list[int]]:
+        """What a decoder begins with: its start token, and decoder_input_ids behind it, unless some row has it already."""
+        start = self.get("decoder_start_token_id")
+        start = getattr(self.model.config, "decoder_start_token_id", None) if start is None else start
+        start = self.get("bos_token_id") or 0 if start is None else start
+        given = self.extra.get("decoder_input_ids")
+        n = len(given or self.ids or (self.embeds if self.embeds is not None else [[]]))
+        starts = [int(token) for token in start] if isinstance(start, (list, tuple)) else [int(start)] * n
+        rows = given or [[]] * n
+        if any(row[:1] == [token] for row, token in zip(rows, starts)):
+            return list(rows)
+        return [[token, *row] for row, token in zip(rows, starts)]
 
     def check_streamer(self) -> None:
-        if (self.get("num_beams") or 1) > 1:
+        if self.beams() and not self.get("do_sample"):
             raise UsageError("`streamer` cannot be used with beam search (yet!). Make sure that `num_beams` is set to 1.")
 
     def for_streamer(self) -> Any:
         """The prompt as a streamer gets it."""
-        rows = self.prompt_rows()
-        if self.model._has_encoder and not self.extra.get("decoder_input_ids"):
-            start = self.get("decoder_start_token_id")
-            start = start if start is not None else getattr(self.model.config, "decoder_start_token_id", 0)
-            rows = [[int(start[0] if isinstance(start, list) else start or 0)] for _ in (self.ids or [[]])]
-        repeats = self.get("num_return_sequences") or 1
-        return arrays.ids_like([row for row in rows for _ in range(repeats)], self.stream_kind(), None)
+        repeats = max(self.get("num_beams") or 1, self.get("num_return_sequences") or 1)
+        return arrays.ids_like([row for row in self.prompt_rows() for _ in range(repeats)], self.stream_kind(), None)
+
+    def beams(self) -> bool:
+        return (self.get("num_beams") or 1) > 1
 
     def drafts(self) -> bool:
         """Whether tokens come of drafts: streamers get those as (1, 1)."""
@@ -914,6 +940,9 @@ class Order:
                 stacklevel=4,
             )
 
+        for name, off in (("encoder_repetition_penalty", (None, 1.0)), ("encoder_no_repeat_ngram_size", (None, 0))):
+            if self.embeds is not None and self.get(name) not in off:
+                warnings.warn(f"`{name}` needs ids as the prompt, and it has embeddings: it does nothing.", UserWarning, stacklevel=4)
         self._warn_of_lengths()
 
     def _warn_of_lengths(self) -> None:
@@ -923,6 +952,8 @@ class Order:
         most = prompt + new if new is not None else self.get("max_length") or prompt + 20
         for name, before in (("min_length", 0), ("min_new_tokens", prompt)):
             least = self.get(name)
+            if name == "min_length" and self.get("min_new_tokens") is not None:
+                continue  # which wins
             if least is not None and least + before > most:
                 warnings.warn(
                     f"Unfeasible length constraints: `{name}` ({least}) with a prompt of {prompt} tokens is larger than the maximum "

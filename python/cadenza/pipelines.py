@@ -42,6 +42,7 @@ class TextGenerationPipeline:
         self.model = model
         self.tokenizer = tokenizer
         self.task = "text-generation"
+        self.device = getattr(model, "device", "cpu")
         self.defaults = defaults
 
     def __call__(self, inputs: Any = None, text_inputs: Any = None, **kwargs: Any) -> Any:
@@ -59,12 +60,14 @@ class TextGenerationPipeline:
 
     def _run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
         options = dict(options)
-        full = options.pop("return_full_text", True)
-        as_ids = options.pop("return_tensors", False)
-        options.pop("return_text", None)
+        full, as_ids = _form(options)
         batch = options.pop("batch_size", None) or 1
-        encode = options.pop("tokenizer_encode_kwargs", None) or {}
-        clean = options.pop("clean_up_tokenization_spaces", None)
+        encode = {name: options.pop(name, None) for name in ("add_special_tokens", "padding", "truncation", "tools", "documents")}
+        encode["max_length"] = options.get("max_length")
+        encode = {name: value for name, value in encode.items() if value is not None}
+        encode.update(options.pop("tokenizer_encode_kwargs", None) or {})
+        clean, skips = options.pop("clean_up_tokenization_spaces", None), options.pop("skip_special_tokens", None)
+        decode = {"clean_up_tokenization_spaces": clean is None or clean, "skip_special_tokens": skips is None or skips}
         continues = options.pop("continue_final_message", None)
         prefix = options.pop("prefix", "") or ""
         long_text = options.pop("handle_long_generation", None)
@@ -80,7 +83,7 @@ class TextGenerationPipeline:
         made: list[Any] = []
         for first in range(0, len(inputs), batch):
             some = inputs[first : first + batch]
-            made.extend(self._batch(some, options, full, as_ids, encode, continues, prefix, long_text, clean))
+            made.extend(self._batch(some, options, full, as_ids, encode, continues, prefix, long_text, decode))
         return made
 
     def _fill(self, options: dict[str, Any]) -> None:
@@ -95,11 +98,13 @@ class TextGenerationPipeline:
             options["max_new_tokens"] = 256
 
     def _batch(self, some: list[Any], options: dict[str, Any], full: bool, as_ids: bool, encode: dict[str, Any],
-               continues: Optional[bool], prefix: str, long_text: Optional[str], clean: Any) -> list[Any]:  # fmt: skip
+               continues: Optional[bool], prefix: str, long_text: Optional[str], decode: dict[str, Any]) -> list[Any]:  # fmt: skip
         rows = [self._ids(one, encode, continues, prefix) for one in some]
         if long_text == "hole":
             room = self.tokenizer.model_max_length - (options.get("max_new_tokens") or 256)
-            rows = [row[-room:] if room > 0 else row for row in rows]
+            if room <= 0:
+                raise UsageError('handle_long_generation: "hole" leaves nothing of a prompt: max_new_tokens is more than the model holds')
+            rows = [row[-room:] for row in rows]
         width = max(len(row) for row in rows)
         pad = self.tokenizer.pad_token_id
         if pad is None:
@@ -111,24 +116,27 @@ class TextGenerationPipeline:
         answers = answers["sequences"] if isinstance(answers, dict) else answers
         each = len(answers) // len(some)
         return [
-            [self._record(one, row, answer, width, full, as_ids, continues) for answer in answers[i * each : (i + 1) * each]]
-            for i, (one, row) in enumerate(zip(some, rows))
+            [self._record(one, shown, answer, full, as_ids, continues, decode) for answer in answers[i * each : (i + 1) * each]]
+            for i, (one, shown) in enumerate(zip(some, padded))
         ]
 
     def _ids(self, one: Any, encode: dict[str, Any], continues: Optional[bool], prefix: str) -> list[int]:
         if _is_chat(one):
             last = continues if continues is not None else one[-1].get("role") == "assistant"
             made = self.tokenizer.apply_chat_template(
-                one, add_generation_prompt=not last, continue_final_message=bool(last), return_dict=True
-            )
+                one, add_generation_prompt=not last, continue_final_message=bool(last), return_dict=True,
+                **{name: value for name, value in encode.items() if name != "add_special_tokens"},
+            )  # fmt: skip
             return list(made["input_ids"])
-        return list(self.tokenizer(prefix + one, **encode)["input_ids"])
+        return list(self.tokenizer(prefix + one, **{name: value for name, value in encode.items() if name not in ("tools", "documents")})["input_ids"])
 
-    def _record(self, one: Any, row: list[int], answer: list[int], width: int, full: bool, as_ids: bool, continues: Any) -> dict[str, Any]:
+    def _record(self, one: Any, shown: list[int], answer: list[int], full: bool, as_ids: bool, continues: Any, decode: dict[str, Any]
+                ) -> dict[str, Any]:  # fmt: skip
+        """shown: the prompt's ids, pads among them: its text is cut off from the whole, where it was cleaned as part of that."""
         if as_ids:
             return {"generated_token_ids": list(answer)}
-        begin = 0 if self.model._has_encoder else width
-        new = self.tokenizer.decode(list(answer[begin:]), skip_special_tokens=True)
+        begin = 0 if self.model._has_encoder else len(self.tokenizer.decode(shown, **decode))
+        new = self.tokenizer.decode(list(answer), **decode)[begin:]
         if not full:
             return {"generated_text": new}
         if not _is_chat(one):
@@ -136,6 +144,15 @@ class TextGenerationPipeline:
         if continues or (continues is None and one[-1].get("role") == "assistant"):
             return {"generated_text": [*one[:-1], {**one[-1], "content": one[-1]["content"] + new}]}
         return {"generated_text": [*one, {"role": "assistant", "content": new}]}
+
+
+def _form(options: dict[str, Any]) -> tuple[bool, bool]:
+    """(the prompt too, ids in place of texts)"""
+    full, ids, text = (options.pop(name, None) for name in ("return_full_text", "return_tensors", "return_text"))
+    given = [name for name, value in (("return_full_text", full), ("return_tensors", ids), ("return_text", text)) if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]}: give one of them")
+    return full is None or bool(full), ids is not None
 
 
 def _is_chat(value: Any) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 PROCESSORS = "org.cadenza.python.processors"
+PREFIX = "prefix_allowed_tokens"  # of [generation]: its value names the processor that stands there
 CRITERIA = "org.cadenza.python.criteria"
 CRITERIA_EOS = "org.cadenza.python.criteria-eos"
 STEPS = "org.cadenza.python.steps"  # an observer: it keeps the scores for the criteria
@@ -320,6 +321,8 @@ class Call:
     def stop(self, criterion: Any, answer: Any, n: int, stops: Any) -> None:
         """What a criterion says, to the engine."""
         numpy = self.numpy
+        if answer is None or isinstance(answer, str):
+            raise TypeError(f"{_name(criterion)} returned {type(answer).__name__}: expected a bool for each row, or one")
         if is_torch(answer):
             answer = answer.detach().cpu().numpy()
         done = numpy.asarray(answer, dtype=bool)
@@ -517,7 +520,10 @@ def _pipeline(runtime: _core.Runtime, parts: Sequence[Part], loop: tuple[str, st
     sections, handles = "", []
     for number, part in enumerate(parts):
         label = f"part-{number}"
-        lines.setdefault(part.line, []).append(label)
+        if part.line == PREFIX:
+            sections += f"[generation]\n{PREFIX} = {label}\n"
+        else:
+            lines.setdefault(part.line, []).append(label)
         sections += f"[{label}]\nid = {part.plugin}\n{part.section}"
         if part.call is not None:
             handles.append(_handle())

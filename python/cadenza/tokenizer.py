@@ -7,7 +7,7 @@ import difflib
 import json
 import pathlib
 import threading
-from typing import TYPE_CHECKING, Any, Iterator, Optional, Union
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Union, cast
 
 from . import _core, arrays, templates
 from ._abi import ffi
@@ -21,10 +21,59 @@ if TYPE_CHECKING:
 __all__ = ["AutoTokenizer", "Tokenizer", "BatchEncoding"]
 
 _RENDERED = 8  # templates of the caller's own that a tokenizer keeps ready
+_SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")  # in transformers' order
+_NO_LENGTH = int(1e30)  # transformers' model_max_length of a tokenizer that names none
+_PADDING = {True: "longest", False: "do_not_pad", None: "do_not_pad"}
+_TRUNCATION = {True: "longest_first", False: "do_not_truncate", None: "do_not_truncate"}
+_FILES = ("vocab.json", "vocab.txt", "merges.txt", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja")
+_ENDINGS = (".spm", ".model", ".tiktoken")
+
+
+def _word(name: str, given: Any, by_flag: dict[Any, str], words: tuple[str, ...]) -> str:
+    """A strategy of padding or truncation."""
+    word = getattr(given, "value", given)
+    word = by_flag[word] if isinstance(word, bool) or word is None else word
+    if word not in words:
+        raise UsageError(f"{name}: expected True, False or one of {list(words)}, found {given!r}")
+    return str(word)
+
+
+def _clean(text: str) -> str:
+    """transformers' clean_up_tokenization."""
+    for before, after in ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" 's", "'s"),
+                          (" 've", "'ve"), (" 're", "'re")):  # fmt: skip
+        text = text.replace(before, after)
+    return text
+
+
+class _Alone:
+    """A folder with a tokenizer and no weights, as a model that only tokenizes."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        from .transformers import _Bare
+
+        self._runtime = _core.runtime(device="cpu")
+        self._bare = _Bare(self._runtime, 1 << 20, str(folder))
+        self._pointer = self._bare.pointer
+        self._info = templates.read_json(folder / "config.json")
+        self.name_or_path, self._vocab = str(folder), 1 << 20
+
+    def _alive(self) -> None:
+        self._runtime.check()
+
+
+def _is_alone(folder: pathlib.Path) -> bool:
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    has = any(name in _FILES or name.startswith("tokenizer") or name.endswith(_ENDINGS) for name in names)
+    return has and not any(name.endswith((".safetensors", ".gguf", ".bin")) for name in names)
 
 
 class BatchEncoding(dict):  # type: ignore[type-arg]
     """input_ids and attention_mask, as keys and as attributes; ``generate(**encoding)``."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return dict(self)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -53,15 +102,22 @@ class Tokenizer:
         self._info: dict[str, Any] = json.loads(_core.take_text(info))
         self.name_or_path = model.name_or_path
         path = pathlib.Path(self.name_or_path)
+        self._config = templates.read_json(path / "tokenizer_config.json") if path.is_dir() else {}
         self.padding_side, self.truncation_side = templates.sides_of(path, model._info.get("model_type"))
         self._templates = templates.of_folder(path) if path.is_dir() else self._info.get("chat_template")
         self._own_templates = copy.copy(self._templates)
         self._rendered: dict[tuple[str, bool], templates.Rendered] = {}
         self._lock = threading.Lock()
-        self.model_max_length = int(_core.library().cdz_model_context(model._pointer)) or 10**30
+        longest = self._config.get("model_max_length") if path.is_dir() else int(_core.library().cdz_model_context(model._pointer))
+        self.model_max_length = int(longest or _NO_LENGTH)
+        self.clean_up_tokenization_spaces = bool(self._config.get("clean_up_tokenization_spaces"))
+        self.model_input_names = list(self._config.get("model_input_names") or ("input_ids", "attention_mask"))
+        self._affixes: Optional[tuple[list[int], list[int]]] = None
         for name in ("bos", "eos", "pad", "unk"):
             setattr(self, f"_token_{name}", (self._info.get(f"{name}_token"), self._info.get(f"{name}_token_id")))
-        self._affixes: Optional[tuple[list[int], list[int]]] = None
+        for name in ("sep", "cls", "mask"):
+            token = self._config.get(f"{name}_token")
+            self._set_special(name, token.get("content") if isinstance(token, dict) else token)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Union[str, "os.PathLike[str]"], **kwargs: Any) -> "Tokenizer":
@@ -72,11 +128,14 @@ class Tokenizer:
         for name, side in sides.items():
             if side not in ("left", "right"):
                 raise UsageError(f'{name}: expected "left" or "right", found {side!r}')
-        model = Model.from_pretrained(
-            pretrained_model_name_or_path,
-            **{k: v for k, v in kwargs.items() if k in ("revision", "cache_dir", "threads", "device")},
-        )
-        made = cls(model)
+        folder = pathlib.Path(pretrained_model_name_or_path)
+        if _is_alone(folder):
+            made = cls(cast("Model", _Alone(folder)))
+        else:
+            made = cls(Model.from_pretrained(
+                pretrained_model_name_or_path,
+                **{k: v for k, v in kwargs.items() if k in ("revision", "cache_dir", "threads", "device")},
+            ))  # fmt: skip
         for name, side in sides.items():
             setattr(made, name, side)
         return made
@@ -123,26 +182,32 @@ class Tokenizer:
         text_pair: Any = None,
         *,
         padding: Any = False,
-        truncation: Any = False,
+        truncation: Any = None,
         max_length: Optional[int] = None,
         return_tensors: Optional[str] = None,
         add_special_tokens: bool = True,
         padding_side: Optional[str] = None,
-        return_attention_mask: bool = True,
-        return_token_type_ids: bool = False,
+        return_attention_mask: Optional[bool] = True,
+        return_token_type_ids: Optional[bool] = False,
+        return_special_tokens_mask: bool = False,
         return_length: bool = False,
         pad_to_multiple_of: Optional[int] = None,
         **kwargs: Any,
     ) -> BatchEncoding:
+        for name in ("return_offsets_mapping", "return_overflowing_tokens", "is_split_into_words"):
+            if kwargs.get(name):
+                raise UnsupportedError(f"{name}: ids carry no places of the text")
         if text_pair is not None:
             raise UnsupportedError("text_pair: pairs of texts are for classifiers; join the two, or encode each")
         single = isinstance(text, str)
         if not single and not isinstance(text, (list, tuple)):
             raise UsageError(f"text: expected a text or a list of texts, found {type(text).__name__}")
-        rows = [self.encode(t, add_special_tokens=add_special_tokens) for t in ([text] if single else text)]
-        if truncation and max_length is not None:
-            rows = [row[:max_length] if self.truncation_side == "right" else row[-max_length:] for row in rows]
-        made = self._pad(rows, padding, max_length, return_tensors, single, padding_side, return_attention_mask, pad_to_multiple_of)
+        how, most = self._lengths_of(padding, truncation, max_length, pad_to_multiple_of)
+        ends = self._ends() if add_special_tokens else ([], [])
+        rows = [self._cut(self.encode(t, add_special_tokens=False), most, ends) for t in ([text] if single else text)]
+        rows = [[*ends[0], *row, *ends[1]] for row in rows]
+        extra = {"special_tokens_mask": [self._marks(row, ends) for row in rows]} if return_special_tokens_mask else {}
+        made = self._pad(rows, how, return_tensors, single, padding_side, return_attention_mask is not False, pad_to_multiple_of, extra)
         if return_token_type_ids:
             ids = made.pop("input_ids")
             zeros = ids * 0 if return_tensors else [0] * len(ids) if single else [[0] * len(row) for row in ids]
@@ -159,37 +224,88 @@ class Tokenizer:
             return arrays.ids_like([lengths], arrays.kind_of(ids))[0]
         return lengths
 
-    def _pad(self, rows: list[list[int]], padding: Any, max_length: Optional[int], tensors: Optional[str], single: bool,
-             side: Optional[str], with_mask: bool, multiple: Optional[int] = None) -> BatchEncoding:  # fmt: skip
-        mask = [[1] * len(row) for row in rows]
-        if padding and padding != "do_not_pad":
+    def _lengths_of(self, padding: Any, truncation: Any, max_length: Optional[int], multiple: Optional[int] = None
+                    ) -> tuple[Any, Optional[int]]:  # fmt: skip
+        """(how far to pad: None, "longest" or a length; where to cut, or None), as transformers has them."""
+        if max_length is not None and (not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 0):
+            raise UsageError(f"max_length: expected a whole number of tokens, found {max_length!r}")
+        if max_length is not None and padding is False and truncation is None:
+            truncation = True
+        pads = _word("padding", padding, _PADDING, ("longest", "max_length", "do_not_pad"))
+        cuts = _word("truncation", truncation, _TRUNCATION, ("longest_first", "only_first", "only_second", "do_not_truncate"))
+        most = max_length
+        if most is None and self.model_max_length < _NO_LENGTH:
+            most = self.model_max_length
+        cut = most if cuts != "do_not_truncate" else None
+        if cut is not None and pads != "do_not_pad" and cut % (multiple or 1):
+            raise UsageError(f"max_length: {cut} is cut to and padded to a multiple of {multiple}, which it is not")
+        return (most if pads == "max_length" else pads if pads == "longest" else None), cut
+
+    def _cut(self, row: list[int], most: Optional[int], ends: tuple[list[int], list[int]] = ([], [])) -> list[int]:
+        """Without what stands before and behind it, which is never cut."""
+        if most is None:
+            return row
+        room = max(0, most - len(ends[0]) - len(ends[1]))
+        return row[:room] if self.truncation_side == "right" else row[max(0, len(row) - room) :]
+
+    @staticmethod
+    def _marks(row: list[int], ends: tuple[list[int], list[int]]) -> list[int]:
+        before, behind = len(ends[0]), len(ends[1])
+        return [1] * before + [0] * (len(row) - before - behind) + [1] * behind
+
+    def _pad(self, rows: list[list[int]], how: Any, tensors: Optional[str], single: bool, side: Optional[str], with_mask: bool,
+             multiple: Optional[int] = None, extra: Optional[dict[str, list[list[int]]]] = None) -> BatchEncoding:  # fmt: skip
+        """how: as _lengths_of says it. extra: further rows of numbers; a mask among them is the rows' own."""
+        made: dict[str, list[list[int]]] = {"input_ids": rows, "attention_mask": [[1] * len(row) for row in rows], **(extra or {})}
+        if how is not None:
             if self.pad_token_id is None:
                 raise UsageError("the tokenizer has no pad token: tokenizer.pad_token = tokenizer.eos_token")
-            width = max_length if padding == "max_length" and max_length else max((len(row) for row in rows), default=0)
+            width = how if how != "longest" else max((len(row) for row in rows), default=0)
             width += -width % (multiple or 1)
             left = (side or self.padding_side) == "left"
-            for i, row in enumerate(rows):
-                n = max(0, width - len(row))
-                fill, zeros = [int(self.pad_token_id)] * n, [0] * n
-                rows[i] = fill + row if left else row + fill
-                mask[i] = zeros + mask[i] if left else mask[i] + zeros
-        made: dict[str, Any] = {"input_ids": rows, "attention_mask": mask}
+            for name, values in made.items():
+                filler = int(self.pad_token_id) if name == "input_ids" else int(name == "special_tokens_mask")
+                fills = [[filler] * max(0, width - len(row)) for row in values]
+                made[name] = [fill + row if left else row + fill for fill, row in zip(fills, values)]
         if not with_mask:
             del made["attention_mask"]
+        rows = made["input_ids"]
         if tensors is None:
             return BatchEncoding({name: value[0] if single else value for name, value in made.items()})
         kind = {"pt": arrays.TORCH, "np": arrays.NUMPY}.get(tensors)
         if kind is None:
             raise UsageError(f'return_tensors: expected "pt", "np" or None, found {tensors!r}')
         if len({len(row) for row in rows}) > 1:
+            if kind == arrays.NUMPY:
+                return BatchEncoding({name: self._ragged(value) for name, value in made.items()})
             raise ValueError("texts of different lengths make no tensor: padding=True makes them equal")
         return BatchEncoding({name: arrays.ids_like(value, kind) for name, value in made.items()})
 
-    def pad(self, encoded: Any, padding: Any = True, max_length: Optional[int] = None, return_tensors: Optional[str] = None,
+    @staticmethod
+    def _ragged(rows: list[list[int]]) -> Any:
+        """An array of arrays, as transformers makes it."""
+        import numpy
+
+        made = numpy.empty(len(rows), dtype=object)
+        for i, row in enumerate(rows):
+            made[i] = numpy.array(row, dtype=numpy.int64)
+        return made
+
+    def pad(self, encoded_inputs: Any, padding: Any = True, max_length: Optional[int] = None, pad_to_multiple_of: Optional[int] = None,
+            padding_side: Optional[str] = None, return_attention_mask: Optional[bool] = None, return_tensors: Optional[str] = None,
             **kwargs: Any) -> BatchEncoding:  # fmt: skip
-        """Pads rows of ids: a mapping with input_ids, or a list of such."""
-        rows = [dict(e)["input_ids"] for e in encoded] if isinstance(encoded, list) else encoded["input_ids"]
-        return self._pad([list(row) for row in rows], padding, max_length, return_tensors, False, None, True)
+        """Pads rows of ids: a mapping with input_ids and perhaps masks, or a list of such; a row alone too."""
+        if isinstance(encoded_inputs, (list, tuple)):
+            encoded_inputs = {name: [one[name] for one in encoded_inputs] for name in (encoded_inputs[0] if encoded_inputs else ())}
+        if "input_ids" not in encoded_inputs:
+            raise UsageError(f"pad: expected input_ids, found {sorted(encoded_inputs)}")
+        given = {name: arrays.plain(value) for name, value in encoded_inputs.items()}
+        single = bool(given["input_ids"]) and isinstance(given["input_ids"][0], int)
+        rows = {name: [list(value)] if single else [list(arrays.plain(row)) for row in value] for name, value in given.items()}
+        how, _ = self._lengths_of(padding, False, max_length)
+        ids = rows.pop("input_ids")
+        return self._pad(ids, how, return_tensors, single and return_tensors is None, padding_side, return_attention_mask is not False,
+                         pad_to_multiple_of, rows)  # fmt: skip
 
     # -- ids to texts ----------------------------------------------------------------------------------------
 
@@ -198,19 +314,24 @@ class Tokenizer:
         ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
         ids = [ids] if isinstance(ids, int) else list(ids)
         if ids and isinstance(ids[0], (list, tuple)):
-            return [self.decode(row, skip_special_tokens) for row in ids]
+            return [self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in ids]
         if ids and hasattr(ids[0], "tolist"):
             ids = [i.tolist() if hasattr(i, "tolist") else i for i in ids]
             if isinstance(ids[0], list):
-                return [self.decode(row, skip_special_tokens) for row in ids]
+                return [self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in ids]
         self._model._alive()
+        cleans = self.clean_up_tokenization_spaces if clean_up_tokenization_spaces is None else clean_up_tokenization_spaces
         try:
-            return templates.text(self._model._pointer, ids, skip_special_tokens)
+            if min(ids, default=0) < 0:
+                raise TypeError(f"id {min(ids)} is negative")
+            made = templates.text(self._model._pointer, ids, skip_special_tokens)
+            return _clean(made) if cleans else made
         except (TypeError, OverflowError) as error:
             raise UsageError(f"decode: {error}") from None
 
-    def batch_decode(self, sequences: Any, skip_special_tokens: bool = False, **kwargs: Any) -> list[str]:
-        return [self.decode(row, skip_special_tokens) for row in sequences]
+    def batch_decode(self, sequences: Any, skip_special_tokens: bool = False, clean_up_tokenization_spaces: Any = None,
+                     **kwargs: Any) -> list[str]:  # fmt: skip
+        return [self.decode(row, skip_special_tokens, clean_up_tokenization_spaces) for row in sequences]
 
     def token_text(self, token: int) -> str:
         """The text that a token adds after others."""
@@ -248,6 +369,65 @@ class Tokenizer:
                 made.setdefault(self.token_text(i), i)
             except CadenzaError:
                 continue
+        return made
+
+    def _added(self) -> dict[str, int]:
+        path = pathlib.Path(self.name_or_path)
+        listed = templates.read_json(path / "tokenizer.json").get("added_tokens") if path.is_dir() else None
+        if listed is None:
+            pairs = [(self._special(name, 0), self._special(name, 1)) for name in _SPECIAL]
+            return {token: i for token, i in pairs if token is not None and i is not None}
+        return {each["content"]: each["id"] for each in listed}
+
+    def get_added_vocab(self) -> dict[str, int]:
+        """Tokens that stand beside the vocabulary, and their ids."""
+        return dict(sorted(self._added().items(), key=lambda pair: pair[1]))
+
+    @property
+    def added_tokens_encoder(self) -> dict[str, int]:
+        return self.get_added_vocab()
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        """How many tokens stand before and behind a text."""
+        if pair:
+            raise UnsupportedError("pair: pairs of texts are for classifiers")
+        return sum(len(end) for end in self._ends())
+
+    def save_pretrained(self, save_directory: Union[str, "os.PathLike[str]"], **kwargs: Any) -> tuple[str, ...]:
+        """Writes the tokenizer's files and what was set since, for from_pretrained of this package and of transformers. The files'
+        names. UnsupportedError: a GGUF file has no such files."""
+        source, target = pathlib.Path(self.name_or_path), pathlib.Path(save_directory)
+        if not source.is_dir():
+            raise UnsupportedError(f"save_pretrained: {self.name_or_path} is a file, which has its tokenizer inside")
+        if target.is_file():
+            raise UsageError(f"save_pretrained: expected a folder, and {target} is a file")
+        target.mkdir(parents=True, exist_ok=True)
+        for path in source.iterdir():
+            if path.name in _FILES or path.name.startswith("tokenizer") or path.name.endswith(_ENDINGS):
+                if path.resolve() != (target / path.name).resolve():
+                    (target / path.name).write_bytes(path.read_bytes())
+        config = {**self._config, **self._changed()}
+        if self._templates != self._own_templates:
+            config.pop("chat_template", None)
+            (target / "chat_template.jinja").unlink(missing_ok=True)
+            if isinstance(self._templates, dict):
+                config["chat_template"] = [{"name": name, "template": text} for name, text in self._templates.items()]
+            elif self._templates is not None:
+                (target / "chat_template.jinja").write_text(self._templates, encoding="utf-8")
+        (target / "tokenizer_config.json").write_text(json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        return tuple(sorted(str(path) for path in target.iterdir()))
+
+    def _changed(self) -> dict[str, Any]:
+        """Of the config's values, those that attributes say otherwise."""
+        made: dict[str, Any] = {"padding_side": self.padding_side, "truncation_side": self.truncation_side}
+        if "tokenizer_class" not in self._config and (pathlib.Path(self.name_or_path) / "tokenizer.json").exists():
+            made["tokenizer_class"] = "PreTrainedTokenizerFast"
+        for name in _SPECIAL:
+            token, old = self._special(name, 0), self._config.get(f"{name}_token")
+            if token != (old.get("content") if isinstance(old, dict) else old):
+                made[f"{name}_token"] = token
+        if self.model_max_length != self._config.get("model_max_length", _NO_LENGTH):
+            made["model_max_length"] = self.model_max_length
         return made
 
     # -- chats -----------------------------------------------------------------------------------------------
@@ -292,9 +472,8 @@ class Tokenizer:
             rows.append(self._chat(document, picked, tokenize))
         if not tokenize:
             return rows if many else rows[0]
-        if truncation and max_length is not None:
-            rows = [row[:max_length] if self.truncation_side == "right" else row[-max_length:] for row in rows]
-        made = self._pad(rows, padding, max_length, return_tensors, not many and return_tensors is None, None, True)
+        how, most = self._lengths_of(padding, bool(truncation) and truncation, max_length)
+        made = self._pad([self._cut(row, most) for row in rows], how, return_tensors, not many and return_tensors is None, None, True)
         return made if return_dict else made["input_ids"]
 
     @property
@@ -386,25 +565,32 @@ class Tokenizer:
     eos_token = property(lambda self: self._special("eos", 0), lambda self, v: self._set_special("eos", v))
     pad_token = property(lambda self: self._special("pad", 0), lambda self, v: self._set_special("pad", v))
     unk_token = property(lambda self: self._special("unk", 0), lambda self, v: self._set_special("unk", v))
+    sep_token = property(lambda self: self._special("sep", 0), lambda self, v: self._set_special("sep", v))
+    cls_token = property(lambda self: self._special("cls", 0), lambda self, v: self._set_special("cls", v))
+    mask_token = property(lambda self: self._special("mask", 0), lambda self, v: self._set_special("mask", v))
     bos_token_id = property(lambda self: self._special("bos", 1), lambda self, v: self._set_special_id("bos", v))
     eos_token_id = property(lambda self: self._special("eos", 1), lambda self, v: self._set_special_id("eos", v))
     pad_token_id = property(lambda self: self._special("pad", 1), lambda self, v: self._set_special_id("pad", v))
     unk_token_id = property(lambda self: self._special("unk", 1), lambda self, v: self._set_special_id("unk", v))
 
+    sep_token_id = property(lambda self: self._special("sep", 1), lambda self, v: self._set_special_id("sep", v))
+    cls_token_id = property(lambda self: self._special("cls", 1), lambda self, v: self._set_special_id("cls", v))
+    mask_token_id = property(lambda self: self._special("mask", 1), lambda self, v: self._set_special_id("mask", v))
+
     is_fast = True
 
     @property
     def special_tokens_map(self) -> dict[str, str]:
-        named = {f"{name}_token": self._special(name, 0) for name in ("bos", "eos", "unk", "pad")}
+        named = {f"{name}_token": self._special(name, 0) for name in _SPECIAL}
         return {name: token for name, token in named.items() if token is not None}
 
     @property
     def all_special_tokens(self) -> list[str]:
-        return [t for t in (self.bos_token, self.eos_token, self.unk_token, self.pad_token) if t is not None]
+        return list(dict.fromkeys(t for t in (self._special(name, 0) for name in _SPECIAL) if t is not None))
 
     @property
     def all_special_ids(self) -> list[int]:
-        return [t for t in (self.bos_token_id, self.eos_token_id, self.unk_token_id, self.pad_token_id) if t is not None]
+        return list(dict.fromkeys(t for t in (self._special(name, 1) for name in _SPECIAL) if t is not None))
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a tokenizer is no list: call it with a text")

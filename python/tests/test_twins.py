@@ -7,6 +7,7 @@ tensors with a tolerance for floats, everything else exactly. Kinds and types of
 import json
 import math
 import pathlib
+import warnings
 
 import pytest
 
@@ -108,6 +109,10 @@ DECODER_CASES = {
     "criterion list": lambda hf, m, ids: m.generate(ids, stopping_criteria=hf.StoppingCriteriaList([hf.MaxLengthCriteria(8)]), **GREEDY),
     "prefix function": lambda hf, m, ids: m.generate(ids, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], **GREEDY),
     "prefix function, beams": lambda hf, m, ids: m.generate(ids, num_beams=2, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i), 40], **GREEDY),
+    "prefix function, forced end": lambda hf, m, ids: m.generate(ids, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], max_new_tokens=5, do_sample=False, eos_token_id=3, pad_token_id=0, forced_eos_token_id=3),
+    "prefix function, forced beginning": lambda hf, m, ids: m.generate(ids[:, :1], prefix_allowed_tokens_fn=lambda row, i: [20, 30 + len(i)], forced_bos_token_id=9, suppress_tokens=[20], logits_processor=[Plus(9, 2.0)], **GREEDY, **EVERYTHING),
+    "prefix function, decay, beams": lambda hf, m, ids: m.generate(ids, num_beams=2, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i), 40, 3], max_new_tokens=8, do_sample=False, eos_token_id=3, pad_token_id=0, exponential_decay_length_penalty=(2, 1.3), return_dict_in_generate=True, output_scores=True),
+    "prefix function, own loop": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], forced_eos_token_id=3, max_new_tokens=6, do_sample=False, eos_token_id=3, pad_token_id=0),
     "sampled": lambda hf, m, ids: (torch.manual_seed(5), m.generate(ids, do_sample=True, temperature=0.9, top_k=20, top_p=0.9, max_new_tokens=8, eos_token_id=None))[1],
     "sampled, several": lambda hf, m, ids: (torch.manual_seed(6), m.generate(ids, do_sample=True, num_return_sequences=3, min_p=0.01, max_new_tokens=6, eos_token_id=None))[1],
     "sampled, processor": lambda hf, m, ids: (torch.manual_seed(7), m.generate(ids, do_sample=True, logits_processor=[Plus(9, 2.0)], max_new_tokens=6, eos_token_id=None, return_dict_in_generate=True, output_scores=True))[1],
@@ -117,8 +122,13 @@ DECODER_CASES = {
     "transitions, beams": lambda hf, m, ids: transitions(m, m.generate(ids, num_beams=3, **GREEDY, return_dict_in_generate=True, output_scores=True)),
     "continued": lambda hf, m, ids: continued(m, ids),
     "embeddings": lambda hf, m, ids: m.generate(inputs_embeds=embeddings(m, ids), attention_mask=torch.ones_like(ids), **GREEDY),
+    "embeddings, no cache": lambda hf, m, ids: m.generate(inputs_embeds=embeddings(m, ids), use_cache=False, **GREEDY, return_dict_in_generate=True, output_scores=True),
+    "embeddings, streamer": lambda hf, m, ids: streamed(m, ids[:, :0], inputs_embeds=embeddings(m, ids)),
     "forward": lambda hf, m, ids: m(input_ids=ids).logits,
+    "forward, pads": lambda hf, m, ids: m(input_ids=torch.cat([ids, torch.tensor([[0, 0], [5, 0]])], 1)).logits,
     "loop": lambda hf, m, ids: loop(m, ids),
+    "loop, pads": lambda hf, m, ids: loop(m, torch.tensor([[9, 0, 7, 0], [0, 9, 5, 0]]), 0),
+    "custom_generate, config": lambda hf, m, ids: m.generate(ids, custom_generate=config_given, **GREEDY),
     "no ids": lambda hf, m, ids: m.generate(**GREEDY),
     "mask of floats": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids).float(), **GREEDY),
     "custom_generate, names": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids), custom_generate=names_given, **GREEDY),
@@ -127,6 +137,7 @@ DECODER_CASES = {
     "custom_generate, everything": lambda hf, m, ids: m.generate(ids, custom_generate=own_loop, do_sample=True, max_new_tokens=7, eos_token_id=3, pad_token_id=0, sequence_bias={(9,): 1.0}, bad_words_ids=[[8]], encoder_repetition_penalty=1.2, encoder_no_repeat_ngram_size=2, exponential_decay_length_penalty=(2, 1.1), begin_suppress_tokens=[6], min_new_tokens=2, temperature=0.8, top_h=0.9, top_k=30, top_p=0.95, min_p=0.001, typical_p=0.9, epsilon_cutoff=0.0001, eta_cutoff=0.0001, renormalize_logits=True),
     "streamer": lambda hf, m, ids: streamed(m, ids[:1]),
     "streamer, rows": lambda hf, m, ids: streamed(m, ids),
+    "streamer, beam sample": lambda hf, m, ids: streamed(m, ids, do_sample=True, num_beams=3, num_return_sequences=2),
     "what callbacks see": lambda hf, m, ids: seen(m, ids),
     "max_length": lambda hf, m, ids: m.generate(ids, max_length=9, do_sample=False, eos_token_id=None),
 }  # fmt: skip
@@ -151,12 +162,17 @@ def continued(model, ids):
     return length, model.generate(more, past_key_values=cache, **GREEDY), cache.get_seq_length()
 
 
-def loop(model, ids):
+def config_given(model, input_ids, generation_config, **kwargs):
+    return generation_config.max_length, generation_config.pad_token_id, generation_config.eos_token_id, generation_config.do_sample
+
+
+def loop(model, ids, forced=None):
     """A decode loop by hand: the prompt, then a token at a time."""
     out = model(input_ids=ids, use_cache=True)
     logits = [out.logits]
     for _ in range(4):
         ids = out.logits[:, -1:].argmax(-1)
+        ids = ids if forced is None else torch.full_like(ids, forced)
         out = model(input_ids=ids, past_key_values=out.past_key_values, use_cache=True)
         logits.append(out.logits)
     return logits
@@ -175,9 +191,11 @@ def own_loop(model, input_ids, logits_processor, stopping_criteria, generation_c
     return input_ids
 
 
-def streamed(model, ids):
+def streamed(model, ids, **kwargs):
     recorder = Recorder()
-    answer = model.generate(ids, streamer=recorder, max_new_tokens=8, do_sample=False, eos_token_id=list(range(3, 60)), pad_token_id=0)
+    torch.manual_seed(9)
+    given = {**dict(max_new_tokens=8, do_sample=False, eos_token_id=list(range(3, 60)), pad_token_id=0), **kwargs}
+    answer = model.generate(ids, streamer=recorder, **given)
     return recorder.seen, answer
 
 
@@ -202,6 +220,12 @@ ENCODER_CASES = {
     "beams": lambda hf, m, ids: m.generate(ids, num_beams=3, **GREEDY, **EVERYTHING),
     "decoder ids": lambda hf, m, ids: m.generate(ids, decoder_input_ids=torch.tensor([[0, 5], [0, 6]]), **GREEDY),
     "mask": lambda hf, m, ids: m.generate(ids, attention_mask=mask_of(ids).flip(1), **GREEDY),
+    "streamer": lambda hf, m, ids: streamed(m, ids),
+    "streamer, decoder ids": lambda hf, m, ids: streamed(m, ids, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])),
+    "streamer, several starts": lambda hf, m, ids: streamed(m, ids, decoder_start_token_id=[4, 5], do_sample=True, num_return_sequences=2),
+    "streamer, a start that is there": lambda hf, m, ids: streamed(m, ids, decoder_start_token_id=4, decoder_input_ids=torch.tensor([[4, 5], [12, 6]])),
+    "streamer, beam sample": lambda hf, m, ids: streamed(m, ids, do_sample=True, num_beams=2),
+    "prefix function": lambda hf, m, ids: m.generate(ids, prefix_allowed_tokens_fn=lambda row, i: [20 + row, 30 + len(i)], max_new_tokens=5, do_sample=False),
     "sampled": lambda hf, m, ids: (torch.manual_seed(5), m.generate(ids, do_sample=True, top_k=20, max_new_tokens=8, eos_token_id=None))[1],
     "processor": lambda hf, m, ids: m.generate(ids, logits_processor=[Plus(9, 2.0)], **GREEDY),
     "penalties": lambda hf, m, ids: m.generate(ids[:1], encoder_repetition_penalty=1.4, encoder_no_repeat_ngram_size=2, **GREEDY),
@@ -214,9 +238,11 @@ def compare(theirs, ours, where="answer"):
         assert ours.dtype == theirs.dtype, f"{where}: {ours.dtype}, expected {theirs.dtype}"
         assert ours.shape == theirs.shape, f"{where}: shape {tuple(ours.shape)}, expected {tuple(theirs.shape)}"
         if theirs.is_floating_point():
-            torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4, msg=lambda text: f"{where}: {text}")
+            torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4, equal_nan=True, msg=lambda text: f"{where}: {text}")
         else:
             assert torch.equal(ours, theirs), f"{where}: {ours.tolist()}, expected {theirs.tolist()}"
+    elif hasattr(theirs, "dtype"):
+        assert ours.dtype == theirs.dtype and ours.tolist() == theirs.tolist(), f"{where}: {ours}, expected {theirs}"
     elif isinstance(theirs, dict):
         assert type(ours).__name__ == type(theirs).__name__, where
         assert list(ours.keys()) == list(theirs.keys()), f"{where}: {list(ours)}, expected {list(theirs)}"
@@ -311,6 +337,89 @@ def test_errors(golden, case):
             model.generate(rows(), **ERRORS[case])
 
 
+CLEANED = "a dog , it 's ."
+CHAT = [{"role": "user", "content": "What does river mean?"}]
+PIPES = {
+    "a text": ("river (noun):", dict()), "texts": (["river (noun):", "dog (noun): a"], dict(batch_size=2)), "the answer": ("river (noun):", dict(return_full_text=False)),
+    "ids": (["river (noun):", "dog"], dict(return_tensors=True, batch_size=2)), "no ids": ("river (noun):", dict(return_tensors=False)),
+    "cleaned": (CLEANED, dict()), "not cleaned": (CLEANED, dict(clean_up_tokenization_spaces=False)), "cleaned answer": (CLEANED, dict(return_full_text=False)),
+    "cut": ("river (noun): a large", dict(truncation=True, max_length=4, max_new_tokens=None)), "padded": (["river (noun):", "a"], dict(padding=True)),
+    "cut by its length": ("river (noun): a large", dict(max_length=4, max_new_tokens=None)), "special": ("river<|end|> a", dict(skip_special_tokens=False)),
+    "without special tokens": ("river (noun):", dict(add_special_tokens=False)), "encode": ("river (noun): a", dict(tokenizer_encode_kwargs=dict(truncation=True, max_length=2))),
+    "a chat": (CHAT, dict()), "a cut chat": (CHAT, dict(tokenizer_encode_kwargs=dict(truncation=True, max_length=4))), "a chat with tools": (CHAT, dict(tools=[], documents=[])),
+    "a chat to go on": ([*CHAT, {"role": "assistant", "content": "A river is"}], dict()), "several": ("river (noun):", dict(num_beams=3, num_return_sequences=2)),
+    "a prefix": ("(noun):", dict(prefix="river ")), "a stop": ("river (noun):", dict(stop_sequence=" of")), "a hole": ("a " * 40, dict(handle_long_generation="hole", max_new_tokens=490)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pipes():
+    made = []
+    for hf in (transformers, cadenza):
+        model = hf.AutoModelForCausalLM.from_pretrained(DICTIONARY, dtype=torch.float32)
+        made.append(hf.pipeline("text-generation", model=model, tokenizer=hf.AutoTokenizer.from_pretrained(DICTIONARY)))
+    return made
+
+
+@pytest.mark.parametrize("case", PIPES, ids=str)
+def test_pipelines(pipes, case):
+    inputs, options = PIPES[case]
+    given = {**dict(do_sample=False, max_new_tokens=5), **options}
+    compare(*(pipe(inputs, **{name: value for name, value in given.items() if value is not None}) for pipe in pipes))
+    assert str(pipes[0].device) == str(pipes[1].device)
+
+
+@pytest.mark.parametrize("options", [dict(return_full_text=True, return_tensors=True), dict(return_text=True, return_tensors=True), dict(return_text=True, return_full_text=False),
+                                     dict(handle_long_generation="cut"), dict(handle_long_generation="hole", max_new_tokens=600), dict(temprature=1.0)])  # fmt: skip
+def test_pipelines_refuse(pipes, options):
+    for pipe in pipes:
+        with pytest.raises(ValueError):
+            pipe("river (noun):", **{**dict(do_sample=False, max_new_tokens=5), **options})
+
+
+@pytest.mark.parametrize("answer", [None, "no"])
+def test_criteria_say_bools(golden, answer):
+    for model in models(golden, "gpt2", False):
+        with pytest.raises(TypeError):
+            model.generate(rows(), stopping_criteria=[lambda ids, scores: answer], **GREEDY)
+
+
+def test_nothing_to_draw(golden):
+    for hf, model in zip((transformers, cadenza), models(golden, "gpt2", False)):
+        with pytest.raises(RuntimeError):
+            model.generate(rows(), do_sample=True, max_new_tokens=3, logits_processor=[lambda i, s: s - math.inf])
+    with pytest.raises(ValueError, match="probabilities hold nan, inf, a negative value or only zeros") as caught:
+        model.generate(rows(), do_sample=True, max_new_tokens=3, logits_processor=[lambda i, s: s - math.inf])
+    assert isinstance(caught.value, cadenza.ProbabilityError)
+
+
+WARNED = {
+    "least length of a decoder with its start": ("bart", dict(min_length=8, max_new_tokens=5, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])), 0),
+    "one more": ("bart", dict(min_length=9, max_new_tokens=5, decoder_input_ids=torch.tensor([[11, 5], [12, 6]])), 1),
+    "two least lengths": ("gpt2", dict(min_length=30, min_new_tokens=2, max_new_tokens=5), 0),
+    "the encoder's penalty": ("gpt2", dict(encoder_repetition_penalty=1.4, max_new_tokens=2), 0),
+    "the encoder's ngrams": ("gpt2", dict(encoder_no_repeat_ngram_size=2, max_new_tokens=2), 0),
+    "the encoder's penalty, of embeddings": ("gpt2", dict(encoder_repetition_penalty=1.4, inputs_embeds=True, max_new_tokens=2), 1),
+    "the encoder's ngrams, of embeddings": ("gpt2", dict(encoder_no_repeat_ngram_size=2, inputs_embeds=True, max_new_tokens=2), 1),
+}
+
+
+@pytest.mark.parametrize("case", WARNED, ids=str)
+def test_warnings(golden, case):
+    name, given, warned = WARNED[case]
+    made = []
+    for model in models(golden, name, name in ENCODERS):
+        kwargs = dict(given, do_sample=False)
+        inputs = (rows(),)
+        if kwargs.pop("inputs_embeds", False):
+            inputs, kwargs["inputs_embeds"] = (), embeddings(model, rows())
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            made.append(model.generate(*inputs, **kwargs))
+        assert len([each for each in seen if each.category is UserWarning]) == warned, [str(each.message) for each in seen]
+    compare(*made)
+
+
 CONFIGS = [
     dict(), dict(max_new_tokens=3), dict(num_beams=2, do_sample=True), dict(num_beams=2, num_beam_groups=2, diversity_penalty=0.1),
     dict(penalty_alpha=0.6, top_k=4), dict(dola_layers="low"), dict(prompt_lookup_num_tokens=3), dict(mine=[1, 2], eos_token_id=[1, 2]),
@@ -350,6 +459,7 @@ BY_HAND = {
     "typical, some": lambda hf: hf.TypicalLogitsWarper(0.2, min_tokens_to_keep=4),
     "epsilon": lambda hf: hf.EpsilonLogitsWarper(0.05, min_tokens_to_keep=2),
     "eta": lambda hf: hf.EtaLogitsWarper(0.1),
+    "an end as a bad word": lambda hf: hf.NoBadWordsLogitsProcessor([[2]], 2),
     "repetition": lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.7),
     "encoder repetition": lambda hf: hf.EncoderRepetitionPenaltyLogitsProcessor(1.7, IDS[:, :3]),
     "repetition, prompt ignored": lambda hf: hf.RepetitionPenaltyLogitsProcessor(1.7, prompt_ignore_length=3),
@@ -385,8 +495,10 @@ def by_hand():
     scores = torch.randn(2, 24, generator=torch.Generator().manual_seed(3)) * 2
     banned = scores.clone()
     banned[:, 10:] = -math.inf
+    infinite = scores.clone()
+    infinite[:, 2:9] = -math.inf
     ties = torch.tensor([[1.0, 3.0, 3.0, 0.0, 3.0] * 4, [0.0, 0.0, -2.0, 0.5, 0.5] * 4])
-    return [scores, scores * 5, banned, ties, torch.zeros(2, 20)]
+    return [scores, scores * 5, banned, infinite, ties, torch.zeros(2, 20)]
 
 
 def test_guidance_by_hand():
@@ -521,7 +633,75 @@ TEXTS = [
     dict(text=["dog"], return_length=True), dict(text="dog", return_length=True),
     dict(text=["dog", "cat food"], padding=True, return_tensors="pt", return_length=True, return_token_type_ids=True),
     dict(text=["dog", "river (noun):"], padding="max_length", max_length=4, truncation=True),
+    dict(text=["dog", "river (noun): a"], max_length=3), dict(text="river (noun): a", max_length=3, truncation=False),
+    dict(text="river (noun): a", max_length=3, padding="max_length"), dict(text="dog", padding="max_length"),
+    dict(text=["dog", "river (noun):"], padding="max_length", max_length=8, pad_to_multiple_of=4, return_tensors="np"),
+    dict(text="a " * 600, truncation=True), dict(text="a " * 600, truncation="only_first", return_tensors="pt"),
+    dict(text=["dog", "river (noun): a"], padding=True, max_length=3), dict(text=["dog", "river (noun): a"], padding="do_not_pad"),
+    dict(text=["dog", "river <|end|>"], padding="longest", padding_side="right", return_special_tokens_mask=True),
+    dict(text="dog", return_attention_mask=None, return_token_type_ids=None), dict(text="", max_length=2),
 ]  # fmt: skip
+BAD_TEXTS = [
+    dict(padding="all"), dict(truncation="some"), dict(max_length=-1), dict(max_length=3, truncation=True, padding=True, pad_to_multiple_of=2),
+    dict(text=["dog", "river (noun):"], return_tensors="pt"), dict(return_tensors="tf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(BAD_TEXTS)))
+def test_texts_refused(case):
+    for hf in (transformers, cadenza):
+        with pytest.raises((ValueError, OverflowError) if hf is transformers else ValueError):
+            hf.AutoTokenizer.from_pretrained(DICTIONARY)(**{"text": "dog", **BAD_TEXTS[case]})
+
+
+def test_ragged_texts_for_numpy():
+    want, got = (hf.AutoTokenizer.from_pretrained(DICTIONARY)(["dog", "river (noun):"], return_tensors="np") for hf in (transformers, cadenza))
+    for name in ("input_ids", "attention_mask"):
+        assert got[name].dtype == want[name].dtype == object and [each.tolist() for each in got[name]] == [each.tolist() for each in want[name]]
+
+
+BATCHES = [
+    dict(encoded_inputs=[{"input_ids": [5, 6]}, {"input_ids": [7]}]), dict(encoded_inputs={"input_ids": [[5, 6], [7]], "attention_mask": [[0, 1], [1]]}),
+    dict(encoded_inputs=[{"input_ids": [5, 6]}], padding="max_length", max_length=5, padding_side="left"), dict(encoded_inputs={"input_ids": [5, 6, 7]}, pad_to_multiple_of=4),
+    dict(encoded_inputs=[{"input_ids": [5], "special_tokens_mask": [1]}, {"input_ids": [7, 8], "special_tokens_mask": [0, 0]}], return_tensors="pt"),
+    dict(encoded_inputs=[{"input_ids": [5]}, {"input_ids": [7, 8]}], padding=False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(BATCHES)))
+def test_batches_padded_by_hand(case):
+    want, got = (dict(hf.AutoTokenizer.from_pretrained(DICTIONARY).pad(**BATCHES[case])) for hf in (transformers, cadenza))
+    want.setdefault("attention_mask", None)  # transformers makes one only where it pads
+    compare({name: want[name] for name in sorted(want) if want[name] is not None}, {name: got[name] for name in sorted(got) if want[name] is not None})
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "llama2", "gpt2", "qwen2"])
+def test_tokenizers_without_a_model(name, tmp_path):
+    """Folders with a tokenizer alone, cut, padded, and saved for either."""
+    folder = DICTIONARY.parents[1] / "tests" / "tokenizers" / name
+    opened = [hf.AutoTokenizer.from_pretrained(folder) for hf in (transformers, cadenza)]
+    for given in (dict(), dict(max_length=4), dict(max_length=4, truncation=True, return_special_tokens_mask=True), dict(add_special_tokens=False)):
+        want, got = (tokenizer(["river, a dog", "don't stop ."], **given) for tokenizer in opened)
+        compare({each: want[each] for each in sorted(want) if each != "token_type_ids"}, {each: got[each] for each in sorted(got)}, str(given))
+    for clean in (None, True, False):
+        want, got = (tokenizer.decode(tokenizer("don't stop .")["input_ids"], clean_up_tokenization_spaces=clean) for tokenizer in opened)
+        assert got == want
+    for each in "bos eos pad sep cls mask".split():
+        assert getattr(opened[1], f"{each}_token") == getattr(opened[0], f"{each}_token"), each
+        assert getattr(opened[1], f"{each}_token_id") == getattr(opened[0], f"{each}_token_id"), each
+    for each in ("model_max_length", "clean_up_tokenization_spaces", "added_tokens_encoder"):
+        assert getattr(opened[1], each) == getattr(opened[0], each), each
+    assert opened[1].get_added_vocab() == opened[0].get_added_vocab() and opened[1].num_special_tokens_to_add() == opened[0].num_special_tokens_to_add()
+    opened[1].padding_side, opened[1].truncation_side, opened[1].chat_template = "left", "left", "{{ messages[0].content }}!"
+    names = opened[1].save_pretrained(tmp_path / "saved")
+    assert str(tmp_path / "saved" / "tokenizer_config.json") in names
+    for hf in (transformers, cadenza):
+        again = hf.AutoTokenizer.from_pretrained(tmp_path / "saved")
+        assert again("river, a dog")["input_ids"] == opened[0]("river, a dog")["input_ids"]
+        assert (again.padding_side, again.truncation_side) == ("left", "left")
+        assert again.apply_chat_template([{"role": "user", "content": "hello"}], tokenize=False) == "hello!"
+    with pytest.raises(ValueError, match="is a file"):
+        opened[1].save_pretrained(tmp_path / "saved" / "tokenizer_config.json")
 
 
 def test_tokenizers():

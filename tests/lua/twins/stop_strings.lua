@@ -19,7 +19,7 @@ end
 local function preceded(ctx, ids, n, s, left)
   local back = 1
   while left > 0 do
-    if back > n or back >= #ids then return false end
+    if back > n or back >= #ids - ctx.state.from then return false end
     local token = ctx:token_text(ids[#ids - back])
     local used = token and math.min(#token, left)
     if not token or token:sub(#token - used + 1) ~= s:sub(left - used + 1, left) then return false end
@@ -49,7 +49,10 @@ end
 
 return cadenza.criterion {
   id = "stop_strings", version = "1.0.0",
-  params = { stop_strings = { type = "strings", generation = true, help = "texts that end a row" } },
+  params = {
+    stop_strings = { type = "strings", generation = true, help = "texts that end a row" },
+    in_prompt = { true, help = "a text may begin in the prompt" },
+  },
   create = function(p)
     if p.stop_strings and #p.stop_strings == 0 then error("stop_strings is empty; expected a text or a list of texts", 0) end
   end,
@@ -67,10 +70,10 @@ return cadenza.criterion {
     end
     local by_text = parts and not ctx:config("quirks") and true or false
     if not possible and not by_text then error("no token of this model can end any of them") end
-    return { window = window, by_text = by_text }
+    return { window = window, by_text = by_text, from = ctx.params.in_prompt and 0 or ctx.prompt_len }
   end,
   test = function(p, ids, ctx)
-    if #ids == 0 then return end
+    if #ids <= ctx.state.from then return end
     for _, s in ipairs(p.stop_strings) do
       if stops_at(ctx, ids, s) or text_stops(ctx, ids, s) then return "string", s end
     end

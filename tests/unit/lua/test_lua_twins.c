@@ -132,17 +132,19 @@ static void a_refused_bias(void **state)
 /* Tokens 0 to 25 are letters, 26 and 27 the halves of one. */
 static const struct {
     const char *name, *param, *value;
+    bool answer; /* in_prompt = no */
 } rules[] = {
-    {"eos_token_id", NULL, NULL},
-    {"eos_token_id", "eos_token_id", "[4, 9, 27]"},
-    {"max_time", "max_time", "0.5"},
-    {"max_time", "max_time", "1.5"},
-    {"max_length", NULL, NULL},
-    {"max_length", "max_length", "5"},
-    {"max_length", "max_length", "0"},
-    {"stop_strings", "stop_strings", "[\"ab\"]"},
-    {"stop_strings", "stop_strings", "[\"dcba\", \"ca\", \"\u00e9\"]"},
-    {"stop_strings", "stop_strings", "[\"c\", \"bc\"]"},
+    {"eos_token_id", NULL, NULL, false},
+    {"eos_token_id", "eos_token_id", "[4, 9, 27]", false},
+    {"max_time", "max_time", "0.5", false},
+    {"max_time", "max_time", "1.5", false},
+    {"max_length", NULL, NULL, false},
+    {"max_length", "max_length", "5", false},
+    {"max_length", "max_length", "0", false},
+    {"stop_strings", "stop_strings", "[\"ab\"]", false},
+    {"stop_strings", "stop_strings", "[\"ab\", \"bca\"]", true},
+    {"stop_strings", "stop_strings", "[\"dcba\", \"ca\", \"\u00e9\"]", false},
+    {"stop_strings", "stop_strings", "[\"c\", \"bc\"]", false},
 };
 
 static void open_rule(fake *f, size_t i, const cdz_plugin_base *plugin)
@@ -156,6 +158,8 @@ static void open_rule(fake *f, size_t i, const cdz_plugin_base *plugin)
         fake_use_file(f, path);
     }
     if (rules[i].param) fake_set_json(f, rules[i].param, rules[i].value);
+    if (rules[i].answer) fake_set_json(f, "in_prompt", "false");
+    f->request.prompt_len = 3;
     const cdz_criterion *c = fake_criterion(f);
     if (c->create && c->create(&f->step) != CDZ_OK) fail_msg("%s", f->err.text);
     if (c->begin && c->begin(&f->step, &f->step.shared) != CDZ_OK) fail_msg("%s", f->err.text);

@@ -380,6 +380,40 @@ static const struct {
     {"before the row begins", "stop", {OP}, 1, NULL},
 };
 
+/* Of the last, only what lies in the answer as a whole. */
+static const struct {
+    const char *name;
+    int32_t ids[8];
+    uint32_t n, prompt_len;
+    bool stops;
+} parted[] = {
+    {"all of it", {T, S, T, OP}, 4, 1, true},
+    {"its first token is the prompt's", {S, T, OP}, 3, 1, false},
+    {"all but one is", {S, T, OP}, 3, 2, false},
+    {"there is no prompt", {S, T, OP}, 3, 0, true},
+    {"no token is new", {STOP}, 1, 1, false},
+    {"the token begins before it", {T, WATCH}, 2, 1, true},
+};
+
+static void test_stop_strings_of_the_answer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof parted / sizeof parted[0]; i++) {
+        const cdz_ids ids[] = {{parted[i].ids, parted[i].n}};
+        cdz_stop stop;
+        harness h;
+        start(&h, "stop_strings", "stop_strings=stop", "in_prompt=no");
+        h.token_texts = texts;
+        h.n_tokens = UNKNOWN;
+        h.request.prompt_len = parted[i].prompt_len;
+        begin_or_fail(&h);
+        assert_int_equal(harness_test(&h, 1, ids, &stop), CDZ_OK);
+        if ((stop.reason == CDZ_STOP_STRING) != parted[i].stops)
+            fail_msg("%s: reason %u", parted[i].name, stop.reason);
+        harness_close(&h);
+    }
+}
+
 static void test_stop_strings(void **state)
 {
     (void)state;
@@ -533,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_prompts_of_rows),
         cmocka_unit_test(test_own_limits_of_criteria),
         cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_stop_strings_of_the_answer),
         cmocka_unit_test(test_promises),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

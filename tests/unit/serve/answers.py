@@ -210,6 +210,8 @@ check("two limits that agree", len(ids_of(got["choices"][0])) == 4, got)
 got = completion({"prompt": P, "temperature": 0, "tools": [], "tool_choice": "none", "top_logprobs": 0, "documents": [], "tfs_z": 1.0,
                   "chat_template_kwargs": {}, "truncation_side": "left", "n_cmpl": 1})
 check("fields of chats that ask for nothing", ids_of(got["choices"][0]) == wanted[0]["ids"], got)
+got = completion({"prompt": P, "temperature": 0, "tool_choice": "auto"})
+check("auto without tools", ids_of(got["choices"][0]) == wanted[0]["ids"], got)
 
 # --- streams ---
 for body in [row[0] for row in table] + [{"temperature": 1, "seed": 2, "n": 3, "max_tokens": 10}]:
@@ -251,6 +253,13 @@ for at in range(1, len(long) - 6, 5):
     events, _ = s.stream("/v1/completions", {**body, "stream": True})
     check(f"stop {stop!r}, streamed", "".join(e["choices"][0]["text"] for e in events) == want, events)
 kept = completion({"prompt": P, "temperature": 0, "max_tokens": 40, "stop": long[9:12], "include_stop_str_in_output": True})
+for prompt, answer, stop, want in (("a large str", "eam of water", "stream", "eam of water"), ("a stream is ", "a stream", "stream", "a "),
+                                   ("one\n", "\ntwo", "\n\n", "\ntwo"), ("\u00e9", "\u00e9a", "\u00e9\u00e9", "\u00e9a")):
+    for echo in (False, True):
+        body = {"prompt": prompt, "temperature": 0, "max_tokens": 40, "stop": stop, "echo": echo, "structured_outputs": {"choice": [answer]}}
+        choice = completion(body)["choices"][0]
+        check(f"stop {stop!r} that {prompt!r} begins, echo {echo}", (choice["text"], choice["stop_reason"]) ==
+              ((prompt if echo else "") + want, None if want == answer else stop), choice)
 check("the stop string kept", kept["choices"][0]["text"] == long[:long.index(long[9:12]) + 3], kept)
 
 # --- chats ---
@@ -270,7 +279,16 @@ check("first the role", deltas[0] == {"role": "assistant", "content": ""}, delta
 check("last an empty delta", deltas[-1] == {} and events[-1]["choices"][0]["finish_reason"], events[-1])
 check("chat text, streamed", "".join(d.get("content", "") for d in deltas) == want["text"], deltas)
 check("messages to ids", s.post("/tokenize", {"messages": messages, "add_generation_prompt": True})[1]["tokens"] ==
-      answer["choices"][0]["prompt_token_ids"])
+      answer["prompt_token_ids"])
+events, ended = s.stream("/v1/chat/completions", {"messages": messages, "n": 2, "max_tokens": 2, "stream": True, "return_token_ids": True})
+check("the prompt's ids once, in the first event", [e.get("prompt_token_ids") for e in events] ==
+      [answer["prompt_token_ids"]] + [None] * (len(events) - 1) and "prompt_token_ids" not in json.dumps([e["choices"] for e in events]), events)
+call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+for change, good in (({}, True), ({"id": None, "type": None}, True), ({"function": {"name": "f", "arguments": {}}}, True), ({"id": 5}, False), ({"type": "f"}, False),
+                     ({"function": None}, False), ({"function": 5}, False), ({"function": {"name": "f", "arguments": 5}}, False),
+                     ({"function": {"name": "f", "arguments": None}}, False), ({"function": {"name": 5, "arguments": ""}}, False)):
+    status, got = s.post("/v1/chat/completions", {"max_tokens": 1, "messages": [*messages, {"role": "assistant", "tool_calls": [{**call, **change}]}]})
+    check(f"a call with {change}", status == (200 if good else 400) and (good or got["error"]["param"] == "messages"), got)
 
 # --- log-probabilities ---
 want = run_request({"prompt": P, "kwargs": {"do_sample": False, "max_new_tokens": 8, "output_logprobs": True}})
@@ -407,6 +425,7 @@ refusals = [
     (C, {"prompt": "a", "best_of": 1, "n": 2}, "best_of"), (C, {"prompt": "a", "best_of": 2, "stream": True}, "best_of"),
     (C, {"prompt": "a", "best_of": 129}, "best_of"), (T, {**M, "best_of": 2}, "best_of"), (C, {"prompt": "a", "n_predict": 0}, "n_predict"),
     (C, {"prompt": "a", "messages": []}, "messages"), (C, {"prompt": "a", "tools": [{}]}, "tools"), (T, {**M, "prompt": "a"}, "prompt"),
+    (T, {"messages": [{"role": "assistant", "content": None}]}, "messages"), (T, {"messages": [{"role": "assistant", "tool_calls": []}]}, "messages"),
     (C, {"prompt": "a", "tool_choice": "required"}, "tool_choice"), (C, {"prompt": "a", "top_logprobs": 2}, "top_logprobs"),
     (C, {"prompt": "a", "chat_template_kwargs": {"a": 1}}, "chat_template_kwargs"), (C, {"prompt": "a", "documents": 5}, "documents"),
     (C, {"prompt": "a", "add_generation_prompt": True}, "add_generation_prompt"), (C, {"prompt": "a", "tfs_z": 0.5}, "tfs_z"),
