@@ -91,6 +91,7 @@ cdz_status cdz_verb_seq_embeds(cdz_decoder *dec, cdz_seq *seq, uint32_t from, co
                                uint32_t n, uint32_t width);
 /* steering.c */
 cdz_status cdz_verb_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
+cdz_status cdz_verb_on_hidden(cdz_decoder *dec, cdz_on_hidden_fn *fn, void *user);
 /* return.c */
 cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
 /* record.c */

@@ -278,7 +278,8 @@ typedef struct cdz_decoder_api {
     cdz_status (*lens)(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
     /* The sequence's hidden states are edited from now on (ext/steer.h): after the edits that the pipeline's processors gave its
      * row, these n, which are copied and replace what an earlier call gave. n 0: none but the processors'. Positions that the
-     * change reaches are computed again by the next pass. Copies have the edits too. Not of a model that is a function. */
+     * change reaches are computed again by the next pass. Copies have the edits too. Not of a model that is a function. Of
+     * CALLs, cdz_on_hidden says first what they call. */
     cdz_status (*seq_steer)(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
 
     /* -- waiting for what is outside: this loop sleeps, the other requests go on --------------------------------- */
