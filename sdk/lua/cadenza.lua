@@ -1053,6 +1053,12 @@ function Decoder:vocab_size(model) end
 ---@param model? string
 ---@return integer
 function Decoder:n_values(model) end
+---What the i-th value, from 1, of the model's head for them is called: id2label of its config.json. nil: there is no such value, or
+---it has no name.
+---@param i integer
+---@param model? string the target, if nothing is said
+---@return string?
+function Decoder:value_label(i, model) end
 ---nil when the request has no such model. n_positions: most tokens that a sequence may have; 0: no limit. n_values: what its head
 ---for values gives (seq_value); 0: it has none.
 ---@param model? "target"|"assistant"

@@ -714,6 +714,12 @@ static uint32_t fd_n_values(const cdz_decoder *dec, const char *model)
     return model && strcmp(model, "reward") == 0 ? 2 : 0;
 }
 
+static cdz_string fd_value_label(const cdz_decoder *dec, const char *model, uint32_t i)
+{
+    static const cdz_string labels[] = {{"dull", 4}, {"lively", 6}};
+    return i < fd_n_values(dec, model) ? labels[i] : (cdz_string){NULL, 0};
+}
+
 /* Of each sequence its length and its newest id. */
 static cdz_status fd_seq_value(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
                                uint32_t n_values, float *out)
@@ -841,6 +847,7 @@ static const cdz_decoder_api fake_decoder_api = {
     .embed = fd_embed,
     .seq_embeds = fd_seq_embeds,
     .n_values = fd_n_values,
+    .value_label = fd_value_label,
     .seq_value = fd_seq_value,
     .drafter_caps = fd_drafter_caps,
     .sleep = fd_sleep,

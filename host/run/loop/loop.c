@@ -93,6 +93,7 @@ const cdz_decoder_api cdz_loop_api = {
     .n_values = cdz_verb_n_values,
     .seq_value = cdz_verb_seq_value,
     .drafter_caps = cdz_verb_drafter_caps,
+    .value_label = cdz_verb_value_label,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */

@@ -119,6 +119,7 @@ cdz_status cdz_verb_rollouts(cdz_decoder *dec, cdz_seq *const *seqs, const uint3
                              uint32_t n, uint32_t most, bool draws, cdz_rollout *out);
 /* values.c */
 uint32_t cdz_verb_n_values(const cdz_decoder *dec, const char *model);
+cdz_string cdz_verb_value_label(const cdz_decoder *dec, const char *model, uint32_t i);
 cdz_status cdz_verb_seq_value(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values,
                               float *out);
 /* outside.c */

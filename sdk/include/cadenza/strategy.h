@@ -350,6 +350,12 @@ typedef struct cdz_decoder_api {
     /* -- drafts again -------------------------------------------------------------------------------------------------- */
     /* cdz_drafter_cap of the pipeline's drafter; 0 where there is none. */
     uint32_t (*drafter_caps)(const cdz_decoder *dec);
+
+    /* -- heads for values again -------------------------------------------------------------------------------------- */
+    /* What value i, from 0, of the model's head (NULL: the target) is called: id2label of its config.json, "LABEL_i" where that has
+     * none, as in transformers. Text in UTF-8 that lives as long as the request. at NULL: there is no such value, or it has
+     * no name, as v_head.summary's has not. */
+    cdz_string (*value_label)(const cdz_decoder *dec, const char *model, uint32_t i);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -529,6 +535,8 @@ CDZ_VERB_(cdz_status, seq_value,
           (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out),
           (dec, seqs, n, n_values, out))
 CDZ_VERB_(uint32_t, drafter_caps, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(cdz_string, value_label, (const cdz_decoder *dec, const char *model, uint32_t i),
+          (dec, model, i))
 #undef CDZ_VERB_
 
 /* Appends n positions that are read as these vectors, to a sequence that is no row (a row: insert, then seq_embeds). Their id,
