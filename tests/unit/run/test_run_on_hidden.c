@@ -1,5 +1,6 @@
 /* test_run_on_hidden.c - edits of hidden states that are a function: when it is called and with what, whom its failures end, that
  * nobody shares what it made, and until when it may be called. Its numbers are test_run_steer.c's. */
+#include "cadenza/drafter.h"
 #include "support/run_strategies.h"
 
 enum { LEN = 40, NEW = 6, N_ROWS = 3 };
@@ -305,6 +306,75 @@ static void functions_of_strategies(void **state)
     rig_close(&r);
 }
 
+/* --- drafters ----------------------------------------------------------------------------------------------------------------- */
+
+static const cdz_plugin_base *heard_by;
+
+static cdz_status note_who(const cdz_step *step, const cdz_hidden_chunk *hidden)
+{
+    (void)hidden;
+    heard_by = step->plugin;
+    return CDZ_OK;
+}
+
+static cdz_status begin_drafts(cdz_decoder *dec, const cdz_step *step, void **shared)
+{
+    (void)shared;
+    return cdz_on_hidden(dec, step, note_who, NULL);
+}
+
+/* None: it reads the history in a sequence of its own. */
+static cdz_status read_alone(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    cdz_seq *seq;
+    (void)step;
+    CDZ_TRY(cdz_seq_new(dec, NULL, &seq));
+    CDZ_TRY(cdz_seq_append(dec, seq, draft->history.at, draft->history.len));
+    CDZ_TRY(cdz_seq_steer(dec, seq, &call_edit, 1));
+    CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_NONE, NULL));
+    cdz_seq_free(dec, seq);
+    return CDZ_OK;
+}
+
+static const cdz_drafter reads_alone = {
+    .base = {CDZ_DRAFTER_BASE, .id = "test.reads-alone", .version = "1.0.0", .summary = "drafts"},
+    .begin = begin_drafts,
+    .propose = read_alone,
+};
+
+static cdz_status run_beside_drafts(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_seq *row = cdz_seq_of_row(dec, 0);
+    cdz_draft draft = {.size = sizeof draft, .row = 0, .room = 3};
+    cdz_scores scores;
+    CDZ_TRY(cdz_on_hidden(dec, step, note_who, NULL));
+    CDZ_TRY(cdz_seq_steer(dec, row, &call_edit, 1));
+    for (uint32_t i = 0; i < 2; i++) {
+        CDZ_TRY(cdz_propose(dec, 0, &draft));
+        CHECK(heard_by == &reads_alone.base);
+        CDZ_TRY(cdz_forward(dec, &scores));
+        CHECK(heard_by == step->plugin);
+        CDZ_TRY(cdz_append(dec, 0, 7));
+    }
+    return CDZ_OK;
+}
+STRATEGY(beside_drafts, run_beside_drafts, CDZ_GREEDY);
+
+/* Each is called by its own function, and as itself. */
+static void a_drafter_has_its_own(void **state)
+{
+    hand_plan plan;
+    answer a;
+    (void)state;
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 1});
+    plan_init(&plan, &beside_drafts.base, NULL);
+    plan.plan.drafter = instance_of(&reads_alone.base, NULL);
+    job_of(&r, &plan, 8, 1, &a)->keep_scores = false;
+    run_well(&r, &a);
+    answer_free(&a);
+    rig_close(&r);
+}
+
 /* output_hidden_states reads a processor's rows again, by its function. */
 static void states_are_those_that_it_left(void **state)
 {
@@ -329,6 +399,7 @@ int main(void)
         cmocka_unit_test(a_failure_ends_its_request_alone),
         cmocka_unit_test(nobody_shares_what_it_made),
         cmocka_unit_test(functions_of_strategies),
+        cmocka_unit_test(a_drafter_has_its_own),
         cmocka_unit_test(states_are_those_that_it_left),
     };
     return cmocka_run_group_tests_name("run on_hidden", tests, NULL, NULL);
