@@ -369,6 +369,14 @@ static inline cdz_status cdz_call_steer(cdz_call *c, const cdz_steer_api *api, c
     return cdz_call_leave(c, api->steer(step, row, edits, n));
 }
 
+/* Of a processor's table, or what a strategy or a drafter gave. */
+static inline cdz_status cdz_call_on_hidden(cdz_call *c, cdz_on_hidden_fn *on_hidden,
+                                            const cdz_step *step, const cdz_hidden_chunk *hidden)
+{
+    cdz_call_enter(c, step->plugin, "on_hidden", CDZ_THREAD_ENGINE);
+    return cdz_call_leave(c, on_hidden(step, hidden));
+}
+
 static inline cdz_status cdz_call_clone(cdz_call *c, const cdz_state_api *api, const cdz_step *step,
                                         const void *from, void *to)
 {

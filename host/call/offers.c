@@ -56,6 +56,8 @@ cdz_status cdz_offers_ask(const cdz_plugin_base *plugin, cdz_offers *out, cdz_er
         out->phase = ask(&call, plugin, CDZ_EXT_PHASE);
         out->companion = ask(&call, plugin, CDZ_EXT_COMPANION);
         out->steer = ask(&call, plugin, CDZ_EXT_STEER);
+        if (out->steer && HAS(cdz_steer_api, out->steer, on_hidden))
+            out->on_hidden = out->steer->on_hidden;
         out->constrained = ask(&call, plugin, CDZ_EXT_CONSTRAINED);
     }
     if (plugin->kind == CDZ_KIND_STRATEGY) out->kv = ask(&call, plugin, CDZ_EXT_KV);

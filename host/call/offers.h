@@ -24,6 +24,7 @@ typedef struct cdz_offers {
     const cdz_phase_api *phase;
     const cdz_companion_api *companion;
     const cdz_steer_api *steer;
+    cdz_on_hidden_fn *on_hidden; /* its own; NULL: an older table, or none */
     const cdz_constrained_api *constrained;
     const cdz_ended_api *ended;  /* of processors, criteria and observers */
     const struct cdz_kv_api *kv; /* of strategies: ext/kv.h */

@@ -79,6 +79,8 @@ static const cdz_check_row rows[] = {
      cdz_check_form},
     {"constrained", "promise: apply leaves no token that the constraint it tells of does not allow",
      PROC, "pure", cdz_check_constrained},
+    {"on-hidden", "what on_hidden makes of a position hangs on no other position or call", PROC,
+     "pure", cdz_check_on_hidden},
     {"needs-normalised", "promise: log-probabilities as input make a difference", PROC, "pure",
      cdz_check_needs_normalised},
     {"replay", "a real text, token by token, with the tokenizer of --model or the kit's", BOTH,

@@ -17,6 +17,8 @@ cdz_check_fn cdz_check_fork, cdz_check_rewind, cdz_check_draft, cdz_check_batch;
 cdz_check_fn cdz_check_elementwise, cdz_check_keeps_top, cdz_check_keeps_argmax,
     cdz_check_sampling_only, cdz_check_history_sparse, cdz_check_needs_normalised, cdz_check_form,
     cdz_check_constrained, cdz_check_has_eos;
+/* on_hidden.c */
+cdz_check_fn cdz_check_on_hidden;
 /* on_threads.c */
 cdz_check_fn cdz_check_threads, cdz_check_own_threads;
 /* function: of the host, called on a thread of the plugin's own; NULL: none was. threads: its brackets. */

@@ -289,6 +289,30 @@ cdz_status cdz_probe_constraint(cdz_probe *t, cdz_ids ids, uint32_t row, void *s
     return cdz_call_constrained(&call, t->offers.constrained, &step, 0, out);
 }
 
+cdz_status cdz_probe_steer(cdz_probe *t, uint32_t row, uint32_t n_layers, uint32_t width,
+                           const cdz_edit **edits, uint32_t *n)
+{
+    cdz_call call = call_of(t);
+    const cdz_step step = step_of(t);
+    const cdz_steered whom = {.size = sizeof whom,
+                              .row = row,
+                              .prompt_index = row,
+                              .prompt_len = t->facts.prompt_len,
+                              .n_layers = n_layers,
+                              .width = width};
+    t->may_alloc = true;
+    const cdz_status status = cdz_call_steer(&call, t->offers.steer, &step, &whom, edits, n);
+    t->may_alloc = false;
+    return status;
+}
+
+cdz_status cdz_probe_on_hidden(cdz_probe *t, const cdz_hidden_chunk *hidden)
+{
+    cdz_call call = call_of(t);
+    const cdz_step step = step_of(t);
+    return cdz_call_on_hidden(&call, t->offers.on_hidden, &step, hidden);
+}
+
 uint32_t cdz_probe_state_size(const cdz_probe *t)
 {
     return is_processor(t) ? processor_of(t)->state_size : criterion_of(t)->state_size;

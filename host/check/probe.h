@@ -94,6 +94,12 @@ cdz_status cdz_probe_constraint(cdz_probe *t, cdz_ids ids, uint32_t row, void *s
 /* Which scores of a row it may change, of the form that changes few, in scratch memory; false: any. */
 bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out);
 
+/* Edits of hidden states (cadenza/ext/steer.h) for a row of a model with so many layers; and one call of its on_hidden. Of
+ * plugins that offer them. */
+cdz_status cdz_probe_steer(cdz_probe *t, uint32_t row, uint32_t n_layers, uint32_t width,
+                           const cdz_edit **edits, uint32_t *n);
+cdz_status cdz_probe_on_hidden(cdz_probe *t, const cdz_hidden_chunk *hidden);
+
 uint32_t cdz_probe_state_size(const cdz_probe *t);
 uint32_t cdz_probe_caps(const cdz_plugin_base *plugin);
 /* A state as the host keeps it: zeroed, or a copy of another (by clone where the plugin has one). */

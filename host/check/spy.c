@@ -379,6 +379,8 @@ TELLS(uint32_t, drafter_caps, (const cdz_decoder *dec), (dec))
 TELLS(double, deadline_s, (const cdz_decoder *dec), (dec))
 TELLS(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
 TELLS(uint32_t, n_values, (const cdz_decoder *dec, const char *model), (dec, model))
+TELLS(cdz_string, value_label, (const cdz_decoder *dec, const char *model, uint32_t i),
+      (dec, model, i))
 TELLS(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_facts *out),
       (dec, model, out))
 
@@ -439,7 +441,7 @@ static void fill_table(void)
     PUT(seq_steer);
     PUT(embed);
     PUT(seq_embeds), PUT(drafter_caps);
-    PUT(n_values), PUT(seq_value);
+    PUT(n_values), PUT(seq_value), PUT(value_label);
     PUT(sleep), PUT(wait_fd), PUT(offload), PUT(call_tool), PUT(insert), PUT(commit), PUT(seq_score);
     PUT(seq_append_forward), PUT(rollouts);
 #undef PUT

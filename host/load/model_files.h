@@ -95,12 +95,13 @@ typedef struct cdz_encoder_weights {
 /* What says values of a text in place of scores of tokens: a classifier's or a reward model's. Vectors are float32 in the host's
  * memory, whatever runs the model. */
 typedef struct cdz_value_head {
-    const char *name;  /* of its tensors: "score" or "v_head.summary"; NULL: there is none */
-    uint32_t n;        /* values; 0: there is none */
-    const float *w;    /* (n, hidden) */
-    const float *bias; /* (n), or NULL */
-    int32_t pad;       /* the token that does not count at a text's end; -1: all count */
-    bool alone;        /* the model has no head for tokens beside it */
+    const char *name;         /* of its tensors: "score" or "v_head.summary"; NULL: there is none */
+    uint32_t n;               /* values; 0: there is none */
+    const float *w;           /* (n, hidden) */
+    const float *bias;        /* (n), or NULL */
+    const cdz_string *labels; /* (n) what config.json calls them, or NULL: it is no classifier's */
+    int32_t pad;              /* the token that does not count at a text's end; -1: all count */
+    bool alone;               /* the model has no head for tokens beside it */
 } cdz_value_head;
 
 /* What `cadenza model info` tells. */

@@ -8,7 +8,7 @@
 
 #include "load/bind.h"
 
-enum { MOST_VALUES = 65536 };
+enum { MOST_VALUES = 65536, LABEL_BYTES = 16 };
 
 typedef struct reader {
     cdz_weights *w;
@@ -78,18 +78,71 @@ static cdz_status read_bias(const reader *r, const cdz_tensor *t, cdz_value_head
     return read_floats(r, t, out->n, &out->bias);
 }
 
+/* A key of the whole model's, which may stand in the text part's. */
+static const cdz_json *key_of(const reader *r, const char *name)
+{
+    const cdz_json *at = cdz_json_get(&r->w->config, name);
+    const cdz_json *part = cdz_json_get(&r->w->config, "text_config");
+    return at || !cdz_json_is(part, CDZ_JSON_OBJECT) ? at : cdz_json_get(part, name);
+}
+
 /* The pad that transformers passes over when it looks for a text's last token. */
 static cdz_status read_pad(const reader *r, cdz_value_head *out)
 {
-    const cdz_json *pad = cdz_json_get(&r->w->config, "pad_token_id");
-    const cdz_json *part = cdz_json_get(&r->w->config, "text_config");
-    if (!pad && cdz_json_is(part, CDZ_JSON_OBJECT)) pad = cdz_json_get(part, "pad_token_id");
+    const cdz_json *pad = key_of(r, "pad_token_id");
     out->pad = -1;
     if (!pad || cdz_json_is(pad, CDZ_JSON_NULL)) return CDZ_OK;
     if (!cdz_json_is(pad, CDZ_JSON_INT) || pad->integer < -1 || pad->integer > INT32_MAX)
         return cdz_err(r->err, CDZ_E_INPUT, "%s: config.json: pad_token_id is no token's id",
                        r->w->folder);
     out->pad = (int32_t)pad->integer;
+    return CDZ_OK;
+}
+
+/* What transformers calls a value that config.json has no word for. */
+static cdz_status number_label(const reader *r, uint32_t i, cdz_string *out)
+{
+    char *text = cdz_arena_alloc(&r->w->arena, LABEL_BYTES);
+    if (!text) return cdz_err_memory_in(r->err, r->w->folder);
+    const int len = snprintf(text, LABEL_BYTES, "LABEL_%" PRIu32, i);
+    *out = (cdz_string){text, (uint32_t)len};
+    return CDZ_OK;
+}
+
+static cdz_status take_label(const reader *r, const cdz_json *labels, uint32_t i, cdz_string *out)
+{
+    char key[LABEL_BYTES];
+    snprintf(key, sizeof key, "%" PRIu32, i);
+    const cdz_json *label = cdz_json_get(labels, key);
+    if (!label)
+        return cdz_err(r->err, CDZ_E_INPUT,
+                       "%s: config.json: id2label has no label of value %" PRIu32, r->w->folder, i);
+    if (!cdz_json_is(label, CDZ_JSON_STRING))
+        return cdz_err(r->err, CDZ_E_INPUT,
+                       "%s: config.json: id2label: the label of value %" PRIu32
+                       " is %s, expected a string",
+                       r->w->folder, i, cdz_json_type_name(label));
+    *out = (cdz_string){label->string, label->len};
+    return CDZ_OK;
+}
+
+static cdz_status read_labels(const reader *r, cdz_value_head *out)
+{
+    const cdz_json *labels = key_of(r, "id2label");
+    const bool told = labels && !cdz_json_is(labels, CDZ_JSON_NULL);
+    if (told && !cdz_json_is(labels, CDZ_JSON_OBJECT))
+        return cdz_err(r->err, CDZ_E_INPUT, "%s: config.json: id2label is %s, expected an object",
+                       r->w->folder, cdz_json_type_name(labels));
+    if (told && labels->len != out->n)
+        return cdz_err(r->err, CDZ_E_INPUT,
+                       "%s: config.json: id2label has %" PRIu32 " labels; %s.weight gives %" PRIu32
+                       " values",
+                       r->w->folder, labels->len, out->name, out->n);
+    cdz_string *all = cdz_arena_array(&r->w->arena, out->n, sizeof *all);
+    if (!all) return cdz_err_memory_in(r->err, r->w->folder);
+    out->labels = all;
+    for (uint32_t i = 0; i < out->n; i++)
+        CDZ_TRY(told ? take_label(r, labels, i, &all[i]) : number_label(r, i, &all[i]));
     return CDZ_OK;
 }
 
@@ -111,6 +164,7 @@ cdz_status cdz_value_head_read(cdz_weights *w, const char *source, bool *used, b
     out->alone = w->arch.classifier || !may_be_tied;
     CDZ_TRY(read_matrix(&r, find(&r, stem, "weight"), out));
     if (find(&r, stem, "bias")) CDZ_TRY(read_bias(&r, find(&r, stem, "bias"), out));
+    if (stem == stems[0]) CDZ_TRY(read_labels(&r, out));
     return read_pad(&r, out);
 }
 

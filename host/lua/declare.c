@@ -45,10 +45,10 @@ static const cap_name no_caps[] = {{NULL, 0}};
 static const char *const common_fields[] = {"id",     "version", "summary",
                                             "params", "create",  "needs_clock"};
 static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids", "state_version"};
-static const char *const own_fields[][5] = {
-    [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion", "constraint", "steer"},
+static const char *const own_fields[][6] = {
+    [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion", "constraint", "steer", "on_hidden"},
     [CDZ_KIND_CRITERION] = {"test", NULL},
-    [CDZ_KIND_STRATEGY] = {"run", "generate", "drops"},
+    [CDZ_KIND_STRATEGY] = {"run", "generate", "drops", "on_hidden"},
     [CDZ_KIND_DRAFTER] = {"propose", "judged"},
     [CDZ_KIND_OBSERVER] = {NULL, NULL}, /* cdz_lua_observer_functions */
     [CDZ_KIND_PRESS] = {"score", "needs", "own_count"},
@@ -326,6 +326,10 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->has_accept = watches_rows(kind) && has_function(L, "accept");
     def->has_judged = kind == CDZ_KIND_DRAFTER && has_function(L, "judged");
     def->has_steer = kind == CDZ_KIND_PROCESSOR && has_function(L, "steer");
+    def->has_on_hidden =
+        (kind == CDZ_KIND_PROCESSOR || kind == CDZ_KIND_STRATEGY) && has_function(L, "on_hidden");
+    if (kind == CDZ_KIND_PROCESSOR && def->has_on_hidden && !def->has_steer)
+        luaL_error(L, "field 'steer' is missing: it says where on_hidden is called");
     def->has_apply = kind != CDZ_KIND_PROCESSOR || has_function(L, "apply");
     def->has_companion = kind == CDZ_KIND_PROCESSOR && has_function(L, "companion");
     def->has_constraint = kind == CDZ_KIND_PROCESSOR && has_function(L, "constraint");

@@ -34,7 +34,7 @@ typedef struct cdz_lua_def {
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
     bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish,
-        has_companion, has_constraint, has_steer, needs_clock;
+        has_companion, has_constraint, has_steer, has_on_hidden, needs_clock;
     bool own_count; /* a press that says how many stay */
     bool drops;     /* a strategy that keeps its caches small */
     bool has_apply; /* or what it does to scores is nothing; of other kinds true */
@@ -132,6 +132,7 @@ void cdz_lua_read_state(lua_State *L, const cdz_buf *from);
 const void *cdz_lua_companion_extension(const char *id);
 const void *cdz_lua_constrained_extension(const char *id);
 const void *cdz_lua_steer_extension(const char *id);
+const void *cdz_lua_on_hidden_extension(const char *id); /* of a processor, with both */
 const void *cdz_lua_plain_extension(const char *id);
 const void *cdz_lua_drops_extension(const char *id); /* verbs_cache.c: with `drops` */
 cdz_status cdz_lua_leave_scores(const cdz_step *step, cdz_scores *scores);

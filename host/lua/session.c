@@ -399,7 +399,7 @@ cdz_status cdz_lua_open(cdz_lua_module *module, uint32_t kind, const cdz_lua_lim
     S->request_rows = 1;
     S->pool_limit =
         CDZ_LUA_POOL_ROWS * sizeof(float) * ((size_t)(n_vocab > 0 ? n_vocab : 65536) + 64);
-    S->scores_clock = S->pass_clock = S->ids_clock = 1;
+    S->scores_clock = S->pass_clock = S->ids_clock = S->hidden_clock = 1;
     S->L = lua_newstate(allocate, S);
     if (!S->L) {
         const bool starved = S->starved;

@@ -90,7 +90,8 @@ typedef struct cdz_lua_session {
 
     /* Views are valid while the clock they were made under stands still. 0 never occurs. */
     uint64_t scores_clock, ids_clock;
-    uint64_t pass_clock; /* of rows that passes over sequences gave */
+    uint64_t pass_clock;   /* of rows that passes over sequences gave */
+    uint64_t hidden_clock; /* of hidden states, a call of on_hidden's */
     /* The row a processor or criterion is asked about. */
     uint32_t row;        /* within the step */
     bool row_set;        /* false in calls that are about no row */
@@ -111,6 +112,7 @@ typedef struct cdz_lua_session {
     void *interrupt_user;
     cdz_decoder *dec; /* strategies */
     cdz_lua_verb *verb;
+    bool is_called; /* the host knows its on_hidden */
     uint32_t seqs_made;
     struct cdz_lua_room *rooms; /* rows that copies of scores lie in, taken and free (verbs_copy.c) */
     uint32_t room_rows, room_limit; /* of all rooms; where the collector is asked for some back */

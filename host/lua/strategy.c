@@ -18,7 +18,7 @@ cdz_decoder *cdz_lua_decoder(lua_State *L)
 {
     cdz_decoder *dec = cdz_lua_of(L)->dec;
 
-    if (!dec) luaL_error(L, "ctx works inside a strategy's run only");
+    if (!dec) luaL_error(L, "ctx works inside a strategy's run only, and not in its on_hidden");
     return dec;
 }
 

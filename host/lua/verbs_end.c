@@ -67,7 +67,25 @@ static int verb_n_values(lua_State *L)
     return 1;
 }
 
+/* ctx:value_label(i [, model]): nil where it has no such value, or that no name. */
+static int verb_value_label(lua_State *L)
+{
+    const lua_Integer i = luaL_checkinteger(L, 2);
+    const char *model = luaL_optstring(L, 3, NULL);
+    const bool counts = i >= 1 && i <= UINT32_MAX;
+    const cdz_string label = counts ? cdz_value_label(cdz_lua_decoder(L), model, (uint32_t)(i - 1))
+                                    : (cdz_string){NULL, 0};
+
+    if (label.at)
+        lua_pushlstring(L, label.at, label.len);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
 const luaL_Reg cdz_lua_end_verbs[] = {
-    {"finish", verb_finish},         {"record", verb_record},       {"result", cdz_lua_result},
-    {"put_result", cdz_lua_result},  {"cancelled", verb_cancelled}, {"deadline_s", verb_deadline_s},
-    {"vocab_size", verb_vocab_size}, {"n_values", verb_n_values},   {NULL, NULL}};
+    {"finish", verb_finish},           {"record", verb_record},
+    {"result", cdz_lua_result},        {"put_result", cdz_lua_result},
+    {"cancelled", verb_cancelled},     {"deadline_s", verb_deadline_s},
+    {"vocab_size", verb_vocab_size},   {"n_values", verb_n_values},
+    {"value_label", verb_value_label}, {NULL, NULL}};

@@ -111,6 +111,8 @@ REFUSE(seq_embeds, cdz_decoder *dec, cdz_seq *seq, uint32_t from, const float *e
        uint32_t width)
 NOTHING(uint32_t, n_values, (0), const cdz_decoder *dec, const char *model)
 REFUSE(seq_value, cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out)
+NOTHING(cdz_string, value_label, ((cdz_string){NULL, 0}), const cdz_decoder *dec, const char *model,
+        uint32_t i)
 NOTHING(uint32_t, drafter_caps, (0), const cdz_decoder *dec)
 
 /* --- what there is ----------------------------------------------------------------------------------------------------- */
@@ -270,6 +272,7 @@ static const cdz_decoder_api api = {
     .seq_embeds = no_seq_embeds,
     .n_values = no_n_values,
     .seq_value = no_seq_value,
+    .value_label = no_value_label,
 };
 
 cdz_worker_decoder cdz_worker_decoder_for(cdz_worker *w, const cdz_step *step)

@@ -56,8 +56,8 @@
 ---@class cadenza.Edit
 ---@field layer integer from 0
 ---@field place ("block"|"attention"|"mlp"|"embedding")? block, if nothing is said
----@field op ("add"|"replace"|"scale"|"project_out")? add, if nothing is said
----@field vector cadenza.Vec? as wide as a hidden state; needed but for scale
+---@field op ("add"|"replace"|"scale"|"project_out"|"call")? add, if nothing is said; call: on_hidden says what
+---@field vector cadenza.Vec? as wide as a hidden state; needed but for scale and call
 ---@field scale number? 1, if nothing is said
 ---@field from integer? the first token that is edited, counted from 1 among those that the model sees
 ---@field to integer? the last one
@@ -68,9 +68,21 @@
 ---@field prompt_len integer tokens of the row's prompt that the model sees
 ---@field prompt integer which of the request's prompts, from 1
 
+---Hidden states of one sequence, for on_hidden: h[i] is the i-th position, a vector to be changed (h[i]:add(v), h[i] = v). #h are
+---as many as the pass reads at once. They are of no use after the call.
+---@class cadenza.Hidden
+---@field [integer] cadenza.Vec
+---@field from integer the first position, counted from 1 among the tokens that the model sees
+---@field to integer the last one
+---@field width integer
+---@field place "block"|"attention"|"mlp"|"embedding"
+---@field scale number of the edit
+---@field vector cadenza.Vec? of the edit, to be read
+
 ---@class cadenza.ProcessorTable: cadenza.RowPlugin
 ---@field apply (fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context))? edits the row; with batched, ids is a list and row has all rows. Needed but beside steer
 ---@field steer (fun(p: table, row: integer, ctx: cadenza.Context, model: cadenza.SteeredModel): cadenza.Edit[]?)? edits of the row's hidden states, before its first pass
+---@field on_hidden (fun(p: table, row: integer, layer: integer, h: cadenza.Hidden, ctx: cadenza.Context))? what edits with op = "call" do, in the middle of passes; a function of each position alone
 ---@field batched boolean? one call for all rows
 ---@field companion (fun(p: table, row: integer, ctx: cadenza.Context): cadenza.Companion?)? the model runs on this sequence beside the row
 ---@field constraint (fun(p: table, ids: cadenza.Ids, ctx: cadenza.Context): cadenza.Grammar?, integer?)? which constraint it keeps the row in, and the row's state in it (0: over): for drafters, which ask ctx:constraint()
@@ -92,6 +104,7 @@
 ---@field samples boolean? naming this strategy implies do_sample = true
 ---@field greedy boolean? naming this strategy implies do_sample = false
 ---@field beams boolean? needs num_beams > 1
+---@field on_hidden (fun(ctx: cadenza.Decoder, row: integer?, layer: integer, h: cadenza.Hidden))? what edits with op = "call" do, in the middle of passes; a function of each position alone, without verbs. row nil: a sequence of the loop's own
 ---@field drops boolean? takes tokens out of its caches as it goes: a request may be longer than memory
 
 ---Proposes tokens that the model then verifies.
@@ -1040,6 +1053,12 @@ function Decoder:vocab_size(model) end
 ---@param model? string
 ---@return integer
 function Decoder:n_values(model) end
+---What the i-th value, from 1, of the model's head for them is called: id2label of its config.json. nil: there is no such value, or
+---it has no name.
+---@param i integer
+---@param model? string the target, if nothing is said
+---@return string?
+function Decoder:value_label(i, model) end
 ---nil when the request has no such model. n_positions: most tokens that a sequence may have; 0: no limit. n_values: what its head
 ---for values gives (seq_value); 0: it has none.
 ---@param model? "target"|"assistant"

@@ -3,7 +3,8 @@
     make_steer.py GOLDEN_FOLDER > cases.json
 
 Models are those of GOLDEN_FOLDER; transformers 5.3.0, torch 2.9.1, float32. A case has the ids, the edits as
-cadenza/ext/steer.h says them, and the logits of the last position. Vectors are drawn once for each model and kept in
+cadenza/ext/steer.h says them, and the logits of the last position. A call with a vector v keeps h's part along v to `scale`
+lengths of v, one without keeps h's norm to `scale`. Vectors are drawn once for each model and kept in
 multiples of 1/64, so that text holds them exactly."""
 import json
 import sys
@@ -12,7 +13,7 @@ import torch
 import transformers
 
 FOLDER = sys.argv[1]
-ADD, REPLACE, SCALE, PROJECT_OUT = "add", "replace", "scale", "project_out"
+ADD, REPLACE, SCALE, PROJECT_OUT, CALL = "add", "replace", "scale", "project_out", "call"
 
 # Where a family keeps a layer's parts; None: it has no module of its own for it.
 LIKE_LLAMA = ("model.layers", "self_attn", "mlp", "model.embed_tokens")
@@ -43,6 +44,10 @@ def changed(h, edit, vector):
         new = v.expand_as(part)
     elif edit["op"] == SCALE:
         new = part * (v if v is not None else edit["scale"])
+    elif edit["op"] == CALL and vector is None:
+        new = part * (edit["scale"] / part.norm(dim=-1, keepdim=True)).clamp(max=1)
+    elif edit["op"] == CALL:
+        new = part - ((part @ vector) / vector.dot(vector) - edit["scale"]).clamp(min=0)[:, None] * vector
     else:
         unit = vector / vector.norm()
         new = part - edit["scale"] * (part @ unit)[:, None] * unit
@@ -103,6 +108,13 @@ def main():
                       dict(layer=1, place="block", op=PROJECT_OUT, scale=0.5, vector=0)]]
         if embed and name not in SCALES_EMBEDDING:
             sets += [[dict(layer=0, place="embedding", op=ADD, scale=1.0, vector=0, **{"from": 1, "to": 2})]]
+        sets += [[dict(layer=l, place="block", op=CALL, scale=1.5) for l in range(depth)],
+                 [dict(layer=0, place="block", op=CALL, scale=-0.05, vector=0, **{"from": 2, "to": 9}),
+                  dict(layer=0, place="block", op=ADD, scale=0.5, vector=1, **{"from": 5}),
+                  dict(layer=0, place="block", op=CALL, scale=0.75)]]
+        if mlp:
+            sets += [[dict(layer=1, place="mlp", op=CALL, scale=0.01, vector=2),
+                      dict(layer=last, place="mlp", op=CALL, scale=0.25, **{"from": 4})]]
         cases = []
         for edits in sets:
             for edit in edits:

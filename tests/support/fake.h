@@ -184,6 +184,7 @@ static const float *fake_companion(const cdz_step *step, uint32_t r)
 /* What fake_decoder.h adds. */
 static const cdz_mask_host *fake_mask;
 static const cdz_kv_host *fake_kv;
+static const cdz_steer_host *fake_steer;
 static cdz_ids (*fake_row_ids)(const cdz_step *step, uint32_t r); /* of a decoder's rows */
 
 /* The last n bytes of row r's new text, in one place that the next call writes over. */
@@ -223,6 +224,7 @@ static const void *fake_extension(const char *id)
     if (cdz_is_companion(id)) return &companions;
     if (strcmp(id, CDZ_EXT_MASK) == 0) return fake_mask;
     if (cdz_is_kv(id)) return fake_kv;
+    if (strcmp(id, CDZ_EXT_STEER) == 0) return fake_steer;
     return NULL;
 }
 

@@ -30,6 +30,10 @@ typedef struct fake_decoder {
     void (*on_forward)(struct fake_decoder *);
     void *user;
     bool is_cancelled;
+    cdz_on_hidden_fn *on_hidden; /* who is called by the next seq_forward, with `called` */
+    void *called_with;
+    cdz_edit called;
+    bool calls;
 } fake_decoder;
 
 static fake_decoder *fd_of(const cdz_decoder *dec)
@@ -337,6 +341,8 @@ static cdz_status fd_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *e
     for (uint32_t i = 0; i < n; i++)
         note(fd_of(dec), "steer(%u %u %u %g %u %u %u) ", edits[i].layer, edits[i].place,
              edits[i].op, (double)edits[i].scale, edits[i].width, edits[i].from, edits[i].to);
+    fd_of(dec)->calls = n && edits[0].op == CDZ_EDIT_CALL;
+    if (n) fd_of(dec)->called = edits[0];
     return CDZ_OK;
 }
 
@@ -378,11 +384,40 @@ static cdz_ids fd_seq_ids(const cdz_decoder *dec, const cdz_seq *seq)
 }
 
 /* ALL: as if nothing had been cached. */
+static cdz_status fd_on_hidden(cdz_decoder *dec, cdz_on_hidden_fn *fn, void *user)
+{
+    note(fd_of(dec), "on_hidden ");
+    fd_of(dec)->on_hidden = fn;
+    fd_of(dec)->called_with = user;
+    return CDZ_OK;
+}
+
+/* Two positions, the third and the fourth, of three numbers: 1 to 6. */
+static cdz_status fd_call_on_hidden(fake_decoder *d)
+{
+    float h[6] = {1, 2, 3, 4, 5, 6};
+    const cdz_hidden_chunk hidden = {.size = sizeof hidden,
+                                     .row = 1,
+                                     .n = 2,
+                                     .position = 2,
+                                     .width = 3,
+                                     .h = h,
+                                     .edit = &d->called};
+    cdz_step step = d->f->step;
+    step.shared = d->called_with;
+    CDZ_TRY(d->on_hidden(&step, &hidden));
+    note(d, "h(%g %g %g %g %g %g) ", (double)h[0], (double)h[1], (double)h[2], (double)h[3],
+         (double)h[4], (double)h[5]);
+    return CDZ_OK;
+}
+
 static cdz_status fd_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
                                  cdz_positions positions, cdz_scores *out)
 {
     fake_decoder *d = fd_of(dec);
     uint32_t at = 0;
+
+    if (d->calls) CDZ_TRY(fd_call_on_hidden(d));
 
     note(d, "seq_forward(%u,%d) ", n, (int)positions);
     for (uint32_t i = 0; positions != CDZ_POSITIONS_NONE && i < n; i++)
@@ -392,6 +427,9 @@ static cdz_status fd_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_
     if (out) *out = (cdz_scores){d->scores, at, d->n_vocab, d->n_vocab, 3};
     return CDZ_OK;
 }
+
+static const cdz_steer_host fd_steer_host = {.size = sizeof fd_steer_host,
+                                             .on_hidden = fd_on_hidden};
 
 static cdz_status fd_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
                                  uint32_t n, cdz_scores *scores)
@@ -676,6 +714,12 @@ static uint32_t fd_n_values(const cdz_decoder *dec, const char *model)
     return model && strcmp(model, "reward") == 0 ? 2 : 0;
 }
 
+static cdz_string fd_value_label(const cdz_decoder *dec, const char *model, uint32_t i)
+{
+    static const cdz_string labels[] = {{"dull", 4}, {"lively", 6}};
+    return i < fd_n_values(dec, model) ? labels[i] : (cdz_string){NULL, 0};
+}
+
 /* Of each sequence its length and its newest id. */
 static cdz_status fd_seq_value(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
                                uint32_t n_values, float *out)
@@ -803,6 +847,7 @@ static const cdz_decoder_api fake_decoder_api = {
     .embed = fd_embed,
     .seq_embeds = fd_seq_embeds,
     .n_values = fd_n_values,
+    .value_label = fd_value_label,
     .seq_value = fd_seq_value,
     .drafter_caps = fd_drafter_caps,
     .sleep = fd_sleep,
@@ -831,6 +876,7 @@ static fake_decoder *fd_new(uint32_t n_rows, uint32_t most)
     d->dec.api = &fake_decoder_api;
     fake_mask = &fd_mask_host;
     fake_kv = &fd_kv_host;
+    fake_steer = &fd_steer_host;
     fake_row_ids = fd_row_ids;
     fd_newest = d;
     d->f = fake_new(n_rows, FAKE_VOCAB);

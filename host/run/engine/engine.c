@@ -437,9 +437,9 @@ void cdz_run_model_set_function(cdz_run_model *model,
 cdz_status cdz_run_model_control(cdz_run_model *model, const cdz_edit *edits, uint32_t n,
                                  cdz_error *err)
 {
+    const cdz_steerer whose = {.who = "control vectors", .lasting = true};
     cdz_assert(!model->control);
-    return cdz_steering_make(NULL, edits, n, CDZ_STEERED_BY_PROCESSOR, &model->weights->arch,
-                             "control vectors", &model->control, err);
+    return cdz_steering_make(NULL, edits, n, &whose, &model->weights->arch, &model->control, err);
 }
 
 void cdz_run_model_release(cdz_run_model *model)

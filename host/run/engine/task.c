@@ -573,6 +573,9 @@ static void keep_cache(cdz_task *task)
         cdz_loop_keep_rows_alone(loop);
         for (uint32_t r = 0; r < loop->rows.n; r++) rows[n++] = loop->rows.at[r].seq;
     }
+    /* Nobody can share what a function of this request made. */
+    for (uint32_t i = 0; i < n; i++)
+        cdz_seq_reread(rows[i], cdz_steering_first_call(rows[i]->edits));
     task->outcome->kept = cdz_kept_create(job->model, rows, n, &task->target, job->past);
     free(rows);
 }

@@ -93,6 +93,7 @@ const cdz_decoder_api cdz_loop_api = {
     .n_values = cdz_verb_n_values,
     .seq_value = cdz_verb_seq_value,
     .drafter_caps = cdz_verb_drafter_caps,
+    .value_label = cdz_verb_value_label,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -172,6 +173,7 @@ cdz_status cdz_loop_await(cdz_loop *loop)
     loop->denied = CDZ_OK;
     if (denied != CDZ_OK) return denied;
     CDZ_TRY(dropped_well(loop));
+    CDZ_TRY(cdz_loop_hooks_check(loop));
     return pressed_well(loop);
 }
 
@@ -430,6 +432,8 @@ static void take_job(cdz_loop *loop, const cdz_job *job)
 static const void *extension(const char *id)
 {
     static const cdz_mask_host mask = {.size = sizeof mask, .hide_as = cdz_verb_seq_hide_as};
+    static const cdz_steer_host steer = {.size = sizeof steer, .on_hidden = cdz_verb_on_hidden};
+    if (strcmp(id, CDZ_EXT_STEER) == 0) return &steer;
     if (strcmp(id, CDZ_EXT_OBSERVE) == 0) return cdz_loop_observe_table();
     if (strcmp(id, CDZ_EXT_KV) == 0) return cdz_loop_cache_table();
     return strcmp(id, CDZ_EXT_MASK) == 0 ? &mask : cdz_stage_extension(id);
@@ -612,7 +616,7 @@ static const struct part {
 } life[] = {
     {open_stages, close_stages},
     {open_companions, close_companions},
-    {cdz_loop_steer, NULL},
+    {cdz_loop_steer, cdz_loop_end_hooks},
     {open_states, NULL},
     {open_scores, NULL},
     {cdz_drafter_open, cdz_drafter_close},
@@ -641,6 +645,7 @@ static cdz_status serve(cdz_loop *loop)
     while (status == CDZ_OK && n < N_PARTS) status = life[n++].open(loop);
     cdz_profile_mark(profile, CDZ_WORK_STRATEGY);
     if (status == CDZ_OK) status = run_strategy(loop);
+    cdz_loop_end_strategy_hooks(loop);
     if (status != CDZ_OK) cdz_record_drop_open(loop);
     cdz_profile_mark(profile, CDZ_WORK_REQUEST);
     if (status == CDZ_OK && (loop->job->keep_hidden || loop->job->keep_attentions))

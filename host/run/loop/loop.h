@@ -63,6 +63,8 @@ typedef struct cdz_loop_pause {
     bool insists;              /* on the errand, whatever becomes of the request */
 } cdz_loop_pause;
 
+typedef struct cdz_steering_hook cdz_steering_hook;
+
 struct cdz_loop {
     cdz_decoder base; /* first: the strategy's handle */
     const cdz_job *job;
@@ -81,6 +83,7 @@ struct cdz_loop {
     uint32_t n_derivations;
     cdz_instance strategy;
     cdz_drafting drafting;
+    cdz_steering_hook *hooks; /* steering.c: who changes hidden states by a function, the newest first */
 
     cdz_torch_rng rng;
     cdz_matrix refitted;           /* scores of another vocabulary, as processors are shown them */
@@ -243,6 +246,11 @@ void cdz_loop_renew(cdz_loop *loop);
 /* --- edits of hidden states: steering.c --- */
 /* Asks the set's processors for those of each row. After they have begun, before the first pass. */
 cdz_status cdz_loop_steer(cdz_loop *loop);
+cdz_status cdz_loop_hooks_check(cdz_loop *loop); /* after a pass: has an on_hidden failed in it? */
+/* May a pass call processors of the loop's set? */
+bool cdz_loop_calls_processors(const cdz_loop *loop);
+void cdz_loop_end_strategy_hooks(cdz_loop *loop); /* and its drafter's */
+void cdz_loop_end_hooks(cdz_loop *loop);
 /* --- what others have written: insert.c --- */
 /* The first of new tokens [from, to) that are told, and with *end those that follow it are; to: none is. */
 uint32_t cdz_loop_shown(const cdz_request_row *row, uint32_t from, uint32_t to, uint32_t *end);

@@ -3,7 +3,7 @@
  * Processors and criteria change; strategy, drafter, lengths, special tokens and seed are the request's for its life. The
  * next set of stages is begun beside the present one, and each row's state is either carried over (state_version) or built
  * by showing the row's tokens again. Only when all of that went well does the loop's pointer change; a request whose mode
- * (draws, beams) the new edition would change keeps what it has. [engine], on the loop's fibre, in no plugin's call. */
+ * (draws, beams) the new edition would change keeps what it has, and so does one whose passes call its processors. [engine], on the loop's fibre, in no plugin's call. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,7 +212,7 @@ static void report(cdz_loop *loop, const cdz_plan *plan, const char *why)
 void cdz_loop_renew(cdz_loop *loop)
 {
     const cdz_plan *now = loop->set->plan;
-    if (cdz_plan_is_newest(now) || loop->captures) return;
+    if (cdz_plan_is_newest(now) || loop->captures || cdz_loop_calls_processors(loop)) return;
     const uint64_t newest = cdz_pipeline_edition_number(now->pipeline);
     if (loop->tried == newest) return;
     loop->tried = newest;

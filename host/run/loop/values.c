@@ -98,3 +98,10 @@ uint32_t cdz_verb_n_values(const cdz_decoder *dec, const char *model)
     const cdz_run_model *m = cdz_loop_model_named(cdz_loop_of(dec), model);
     return m ? m->weights->values.n : 0;
 }
+
+cdz_string cdz_verb_value_label(const cdz_decoder *dec, const char *model, uint32_t i)
+{
+    const cdz_run_model *m = cdz_loop_model_named(cdz_loop_of(dec), model);
+    const cdz_value_head *head = m ? &m->weights->values : NULL;
+    return head && head->labels && i < head->n ? head->labels[i] : (cdz_string){NULL, 0};
+}

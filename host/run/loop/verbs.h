@@ -91,6 +91,7 @@ cdz_status cdz_verb_seq_embeds(cdz_decoder *dec, cdz_seq *seq, uint32_t from, co
                                uint32_t n, uint32_t width);
 /* steering.c */
 cdz_status cdz_verb_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
+cdz_status cdz_verb_on_hidden(cdz_decoder *dec, cdz_on_hidden_fn *fn, void *user);
 /* return.c */
 cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
 /* record.c */
@@ -118,6 +119,7 @@ cdz_status cdz_verb_rollouts(cdz_decoder *dec, cdz_seq *const *seqs, const uint3
                              uint32_t n, uint32_t most, bool draws, cdz_rollout *out);
 /* values.c */
 uint32_t cdz_verb_n_values(const cdz_decoder *dec, const char *model);
+cdz_string cdz_verb_value_label(const cdz_decoder *dec, const char *model, uint32_t i);
 cdz_status cdz_verb_seq_value(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values,
                               float *out);
 /* outside.c */

@@ -73,8 +73,8 @@ static bool allocate_here(cdz_layers *f)
         if (!f->made) return false;
     }
     if (!f->backend->api->host_memory) {
-        f->edited = calloc(a->hidden, sizeof *f->edited);
-        if (!f->edited) return false;
+        f->at_home = calloc(m, a->hidden * sizeof *f->at_home);
+        if (!f->at_home) return false;
     }
     if (a->n_active == 0) return true;
     f->route_weights = calloc(m, a->n_active * sizeof *f->route_weights);
@@ -226,7 +226,7 @@ void cdz_layers_free(cdz_layers *f)
     free(f->route_ids);
     free(f->route_weights);
     free(f->made);
-    free(f->edited);
+    free(f->at_home);
     free(f);
 }
 
@@ -316,7 +316,7 @@ static void note_packed(cdz_layers *f, const cdz_seq *seq)
 static void note_edits(cdz_layers *f, const cdz_seq *seq, uint32_t p)
 {
     const bool edited = cdz_steering_reaches(seq->edits, p);
-    f->edits[f->m] = edited ? seq->edits : NULL;
+    f->edited[f->m] = edited ? seq : NULL;
     f->any_edited |= edited;
 }
 
@@ -815,20 +815,38 @@ void cdz_layers_feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, s
     if (a->down_scale != 1.0f) api->scale(b, given, D, m, D, a->down_scale);
 }
 
-/* Rows that have edits of a layer at this place, in x (m, D). On a device a row comes home for it and goes back. */
-static void edit(cdz_layers *f, uint32_t layer, cdz_edit_place place, float *x)
+/* Rows from r on that are of one sequence, and all edited: their positions follow one another. */
+static uint32_t edited_together(const cdz_layers *f, uint32_t r)
+{
+    uint32_t n = 1;
+    while (r + n < f->m && f->edited[r + n] == f->edited[r]) n++;
+    return n;
+}
+
+static void edit_rows(cdz_layers *f, uint32_t layer, cdz_edit_place place, uint32_t r, uint32_t n,
+                      float *x)
 {
     cdz_backend *b = f->backend;
+    const size_t bytes = n * (size_t)f->stack.arch->hidden * sizeof *x;
+    const bool far = !b->api->host_memory;
+    float *h = far ? f->at_home : x;
+    if (far) b->api->download(b, h, x, bytes);
+    cdz_steering_apply(f->edited[r]->edits, layer, place, f->noted[r].position, n, h);
+    if (far) b->api->upload(b, x, h, bytes);
+}
+
+/* Rows that have edits of a layer at this place, in x (m, D). On a device they come home for it and go back. */
+static void edit(cdz_layers *f, uint32_t layer, cdz_edit_place place, float *x)
+{
     const size_t D = f->stack.arch->hidden;
     if (!f->any_edited) return;
-    for (uint32_t r = 0; r < f->m; r++) {
-        const cdz_steering *edits = f->edits[r];
-        if (!edits || !cdz_steering_edits(edits, layer, place)) continue;
-        float *h = x + r * D;
-        if (!b->api->host_memory) b->api->download(b, h = f->edited, x + r * D, D * sizeof *h);
-        cdz_steering_apply(edits, layer, place, f->noted[r].position, h);
-        if (!b->api->host_memory) b->api->upload(b, x + r * D, h, D * sizeof *h);
+    const cdz_work was = cdz_profile_mark(f->profile, CDZ_WORK_PROCESSORS);
+    for (uint32_t r = 0, n; r < f->m; r += n) {
+        n = edited_together(f, r);
+        if (f->edited[r] && cdz_steering_edits(f->edited[r]->edits, layer, place))
+            edit_rows(f, layer, place, r, n, x + r * D);
     }
+    cdz_profile_mark(f->profile, was);
 }
 
 /* given = what the layer's mixers give together. */

@@ -117,9 +117,10 @@ struct cdz_layers {
     bool any_packed;                        /* only of a decoder alone */
     cdz_press_row noted[CDZ_PASS_ROWS]; /* positions of all rows in their texts; notes only if any_noted */
     bool any_noted;
-    const cdz_steering *edits[CDZ_PASS_ROWS]; /* of a row's hidden states, or NULL; only if any_edited */
-    bool any_edited;                          /* only of a decoder */
-    float *edited;                     /* (D) a row that is at home for its edits; of a device */
+    const cdz_seq *
+        edited[CDZ_PASS_ROWS]; /* whose a row is, if its hidden states are edited, or NULL; only if any_edited */
+    bool any_edited;                   /* only of a decoder */
+    float *at_home;                    /* (m, D) rows that are there for their edits; of a device */
     cdz_kv_row sources[CDZ_PASS_ROWS]; /* what the encoder made, for each row; of a pair */
     head_row heads[CDZ_PASS_ROWS];
     kept_row kept[CDZ_PASS_ROWS];

@@ -19,7 +19,7 @@ static const struct {
     [CDZ_WORK_ATTENTION] = {"attention", "attention, writing keys and values"},
     [CDZ_WORK_NORM] = {"norm", "norms, rotations, activations, sums"},
     [CDZ_WORK_HEAD] = {"head", "the last norm and the head"},
-    [CDZ_WORK_PROCESSORS] = {"processors", "logits processors"},
+    [CDZ_WORK_PROCESSORS] = {"processors", "logits processors, edits of hidden states"},
     [CDZ_WORK_DRAW] = {"draw", "softmax, argmax, the draw"},
     [CDZ_WORK_TEXT] = {"detokenise", "ids to text, the caller's callback"},
 };

@@ -278,7 +278,8 @@ typedef struct cdz_decoder_api {
     cdz_status (*lens)(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
     /* The sequence's hidden states are edited from now on (ext/steer.h): after the edits that the pipeline's processors gave its
      * row, these n, which are copied and replace what an earlier call gave. n 0: none but the processors'. Positions that the
-     * change reaches are computed again by the next pass. Copies have the edits too. Not of a model that is a function. */
+     * change reaches are computed again by the next pass. Copies have the edits too. Not of a model that is a function. Of
+     * CALLs, cdz_on_hidden says first what they call. */
     cdz_status (*seq_steer)(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *edits, uint32_t n);
 
     /* -- waiting for what is outside: this loop sleeps, the other requests go on --------------------------------- */
@@ -349,6 +350,12 @@ typedef struct cdz_decoder_api {
     /* -- drafts again -------------------------------------------------------------------------------------------------- */
     /* cdz_drafter_cap of the pipeline's drafter; 0 where there is none. */
     uint32_t (*drafter_caps)(const cdz_decoder *dec);
+
+    /* -- heads for values again -------------------------------------------------------------------------------------- */
+    /* What value i, from 0, of the model's head (NULL: the target) is called: id2label of its config.json, "LABEL_i" where that has
+     * none, as in transformers. Text in UTF-8 that lives as long as the request. at NULL: there is no such value, or it has
+     * no name, as v_head.summary's has not. */
+    cdz_string (*value_label)(const cdz_decoder *dec, const char *model, uint32_t i);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -528,6 +535,8 @@ CDZ_VERB_(cdz_status, seq_value,
           (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, uint32_t n_values, float *out),
           (dec, seqs, n, n_values, out))
 CDZ_VERB_(uint32_t, drafter_caps, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(cdz_string, value_label, (const cdz_decoder *dec, const char *model, uint32_t i),
+          (dec, model, i))
 #undef CDZ_VERB_
 
 /* Appends n positions that are read as these vectors, to a sequence that is no row (a row: insert, then seq_embeds). Their id,

@@ -6,6 +6,7 @@
 #include <cadenza/ext/draft/thread-check.h>
 #include <cadenza/ext/form.h>
 #include <cadenza/ext/state.h>
+#include <cadenza/ext/steer.h>
 #include <cadenza/ext/tokenizer.h>
 #include <cadenza/processor.h>
 #include <fcntl.h>
@@ -54,7 +55,13 @@ enum {
     LIES_NORMALISED,
     LIES_FORM,
     LIES_CONSTRAINED,
-    CONSTRAINS,   /* sound: it tells of what it keeps */
+    CONSTRAINS,  /* sound: it tells of what it keeps */
+    CALLED,      /* sound: its on_hidden is a function of one position */
+    CALLED_SUMS, /* its on_hidden takes the mean of what it is shown */
+    CALLED_COUNTS,
+    CALLED_PAST, /* writes behind the last position */
+    CALLED_DIVIDES,
+    CALLED_FAILS,
     LIES_NO_IDS,  /* does not declare CDZ_NEEDS_IDS, and reads them once its state is not zero */
     SECOND_TOKEN, /* the first real token that is no letter */
     FAILS_LATE,
@@ -364,8 +371,43 @@ static cdz_status tell(const cdz_step *step, uint32_t r, cdz_row_constraint *out
     return CDZ_OK;
 }
 
+static cdz_status steer(const cdz_step *step, const cdz_steered *row, const cdz_edit **edits,
+                        uint32_t *n)
+{
+    static const cdz_edit list[] = {
+        {.layer = 2, .place = CDZ_EDIT_BLOCK, .op = CDZ_EDIT_CALL, .scale = 0.5f, .from = 3},
+        {.layer = 0, .place = CDZ_EDIT_EMBEDDING, .op = CDZ_EDIT_CALL, .scale = 2},
+    };
+    (void)step, (void)row;
+    *edits = list;
+    *n = 2;
+    return CDZ_OK;
+}
+
+static cdz_status on_hidden(const cdz_step *step, const cdz_hidden_chunk *hidden)
+{
+    static uint32_t n_calls;
+    const size_t n = (size_t)hidden->n * hidden->width;
+    float mean = 0;
+    n_calls++;
+    for (size_t i = 0; i < n; i++) mean += hidden->h[i] / (float)n;
+    for (size_t i = 0; i < n; i++) {
+        hidden->h[i] *= hidden->edit->scale;
+        if (BUG == CALLED_SUMS) hidden->h[i] -= mean;
+        if (BUG == CALLED_COUNTS) hidden->h[i] += (float)n_calls;
+        if (BUG == CALLED_DIVIDES && hidden->position == 0) hidden->h[i] /= 0.0f;
+    }
+    if (BUG == CALLED_PAST) hidden->h[n] = 0;
+    if (BUG == CALLED_FAILS && hidden->position > 9)
+        return cdz_fail(step, CDZ_E_INPUT, "position > 9");
+    return CDZ_OK;
+}
+
 static const void *extension(const char *id)
 {
+    static const cdz_steer_api steers = {
+        .size = sizeof steers, .steer = steer, .on_hidden = on_hidden};
+    if (BUG >= CALLED && BUG <= CALLED_FAILS && strcmp(id, CDZ_EXT_STEER) == 0) return &steers;
     static const cdz_constrained_api constrained = {.size = sizeof constrained, .of = tell};
     if ((BUG == LIES_CONSTRAINED || BUG == CONSTRAINS) && strcmp(id, CDZ_EXT_CONSTRAINED) == 0)
         return &constrained;

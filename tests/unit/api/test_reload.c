@@ -461,21 +461,36 @@ static void drawing(const fixture *f)
     put_text(f, "test.ini", drawing_lines);
 }
 
-/* do_sample and max_new_tokens are the request's: it goes on as it was. */
-static void test_mode(void **state)
+/* Version a with `more`, exchanged after three tokens: the request goes on as it was, and the next one has n tokens of version b. */
+static void goes_on(const fixture *f, const char *more, void (*exchange)(const fixture *f),
+                    uint32_t n)
 {
     static const int32_t running[] = {100, 101, 102, 103, 104, 105, 106, 107};
-    static const int32_t next[] = {200, 210, 220, 230};
-    const fixture *f = *state;
-    put_script(f, "script.lua", 100, 1, "state_version = 1,");
+    static const int32_t next[] = {200, 210, 220, 230, 240, 250, 260, 270};
+    put_script(f, "script.lua", 100, 1, more);
     char ini[256];
     snprintf(ini, sizeof ini, "[pipeline]\nprocessors = lua:script.lua\n%s", greedy_lines);
-    driver d = {.f = f, .pipeline = load(f, ini), .when = 3, .exchange = drawing};
+    driver d = {.f = f, .pipeline = load(f, ini), .when = 3, .exchange = exchange};
     cdz_result *result = run(&d);
     must(d.status, &d.err);
     expect("running", result, running, 8);
-    expect("next", run(&d), next, 4);
+    expect("next", run(&d), next, n);
     cdz_pipeline_free(d.pipeline);
+}
+
+/* do_sample and max_new_tokens are the request's. */
+static void test_mode(void **state)
+{
+    goes_on(*state, "state_version = 1,", drawing, 4);
+}
+
+/* Its passes call its processor. */
+static void test_called(void **state)
+{
+    goes_on(*state,
+            "state_version = 1, steer = function() return { { layer = 1, op = 'call' } } end,\n"
+            "on_hidden = function(p, row, layer, h) h[#h]:mul(2) end,",
+            script_b, 8);
 }
 
 /* --- rows that are rewound, reordered, looked at by selections ------------------------------------------------------- */
@@ -973,19 +988,13 @@ static void test_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_native),
-        cmocka_unit_test(test_hand_over_leaves_the_thread),
-        cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_values_of_a_request),
-        cmocka_unit_test(test_strategy),
-        cmocka_unit_test(test_mode),
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_nothing_changes),
-        cmocka_unit_test(test_one_request_stays),
-        cmocka_unit_test(test_watching),
-        cmocka_unit_test(test_required_file),
-        cmocka_unit_test(test_named_plugin),
-        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_native),          cmocka_unit_test(test_hand_over_leaves_the_thread),
+        cmocka_unit_test(test_scripts),         cmocka_unit_test(test_values_of_a_request),
+        cmocka_unit_test(test_strategy),        cmocka_unit_test(test_mode),
+        cmocka_unit_test(test_called),          cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_nothing_changes), cmocka_unit_test(test_one_request_stays),
+        cmocka_unit_test(test_watching),        cmocka_unit_test(test_required_file),
+        cmocka_unit_test(test_named_plugin),    cmocka_unit_test(test_load),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -226,6 +226,12 @@ static cdz_status f_steer(const cdz_step *step, const cdz_steered *row, const cd
     return behave(step);
 }
 
+static cdz_status f_on_hidden(const cdz_step *step, const cdz_hidden_chunk *hidden)
+{
+    (void)hidden;
+    return behave(step);
+}
+
 static cdz_status f_of_constraint(const cdz_step *step, uint32_t r, cdz_row_constraint *out)
 {
     (void)r, (void)out;
@@ -239,7 +245,8 @@ static const cdz_state_api state = {
     .size = sizeof state, .clone = f_clone, .free = f_free, .hand_over = f_hand_over};
 static const cdz_companion_api companion = {.size = sizeof companion,
                                             .describe = f_describe_companion};
-static const cdz_steer_api steer = {.size = sizeof steer, .steer = f_steer};
+static const cdz_steer_api steer = {
+    .size = sizeof steer, .steer = f_steer, .on_hidden = f_on_hidden};
 static const cdz_constrained_api constrained = {.size = sizeof constrained, .of = f_of_constraint};
 
 static cdz_status f_needs(const cdz_step *step, cdz_press_needs *out)
@@ -409,7 +416,8 @@ static const cdz_press press = {
     X(processor, describe, CAN_FAIL, ENGINE, cdz_call_companion(c, &companion, step, 0, NULL))
 
 #define STEER(X)                                                                                   \
-    X(processor, steer, CAN_FAIL, ENGINE, cdz_call_steer(c, &steer, step, NULL, NULL, NULL))
+    X(processor, steer, CAN_FAIL, ENGINE, cdz_call_steer(c, &steer, step, NULL, NULL, NULL))       \
+    X(processor, on_hidden, CAN_FAIL, ENGINE, cdz_call_on_hidden(c, f_on_hidden, step, NULL))
 #define CONSTRAINED(X)                                                                             \
     X(processor, of, CAN_FAIL, ENGINE, cdz_call_constrained(c, &constrained, step, 0, NULL))
 
@@ -719,6 +727,7 @@ static void test_offers(void **unused)
     assert_ptr_equal(offers.state, &state);
     assert_ptr_equal(offers.companion, &companion);
     assert_ptr_equal(offers.steer, &steer);
+    assert_ptr_equal(offers.on_hidden, f_on_hidden);
     assert_ptr_equal(offers.constrained, &constrained);
     assert_int_equal(cdz_offers_ask(&criterion.base, &offers, &err), CDZ_OK);
     assert_null(offers.state);
@@ -748,7 +757,10 @@ static void test_offers_that_lack_a_function(void **unused)
                                least = {.size = sizeof least, .clone = f_clone, .free = f_free};
     static const cdz_phase_api no_of = {.size = sizeof no_of};
     static const cdz_companion_api no_describe = {.size = sizeof no_describe};
-    static const cdz_steer_api no_steer = {.size = sizeof no_steer};
+    static const cdz_steer_api no_steer = {.size = sizeof no_steer},
+                               old_steer = {.size = offsetof(cdz_steer_api, on_hidden),
+                                            .steer = f_steer,
+                                            .on_hidden = f_on_hidden};
     static const cdz_constrained_api tells_nothing = {.size = sizeof tells_nothing};
     static const struct {
         const char *id;
@@ -763,6 +775,7 @@ static void test_offers_that_lack_a_function(void **unused)
         {CDZ_EXT_PHASE, &phase, NULL},
         {CDZ_EXT_COMPANION, &no_describe, "describe"},
         {CDZ_EXT_STEER, &no_steer, "steer"},
+        {CDZ_EXT_STEER, &old_steer, NULL},
         {CDZ_EXT_CONSTRAINED, &tells_nothing, "of"},
     };
     (void)unused;
@@ -774,6 +787,7 @@ static void test_offers_that_lack_a_function(void **unused)
         lame_id = cases[i].id;
         const cdz_status status = cdz_offers_ask(&offering.base, &offers, &err);
         assert_int_equal(status, cases[i].lacks ? CDZ_E_PLUGIN : CDZ_OK);
+        assert_null(offers.on_hidden); /* none of these tables is long enough */
         if (!cases[i].lacks) continue;
         snprintf(expected_text, sizeof expected_text, "test.sick: its table of %s has no %s",
                  cases[i].id, cases[i].lacks);

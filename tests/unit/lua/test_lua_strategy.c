@@ -524,6 +524,9 @@ static void outside_and_branches(void **state)
         "  assert(#values == 2 and #values[1] == 2 and values[1][1] == 2 and values[1][2] == 8)\n"
         "  assert(values[2][1] == 1 and ctx:seq_value(r)[1][2] == 8)\n"
         "  assert(ctx:facts().n_values == 0)\n"
+        "  assert(ctx:value_label(1, 'reward') == 'dull' and ctx:value_label(2, 'reward') == 'lively')\n"
+        "  for _, i in ipairs { 0, 3, -1, math.maxinteger } do assert(ctx:value_label(i, 'reward') == nil) end\n"
+        "  assert(ctx:value_label(1) == nil)\n"
         "  assert(#ctx:seq_append_forward({ a, b }, { 1, 2 }) == 2)\n"
         "  local out = ctx:rollouts({ a, b }, 3, { greedy = true, rows = 1 })\n"
         "  assert(out[2].n_new == 3 and math.type(out[2].logprob) == 'float', out[2].n_new .. out[1].n_new)\n"
@@ -566,7 +569,8 @@ static void edits_of_hidden_states(void **state)
         "    { { { layer = -1 } }, 'edit 1: layer must be an integer from 0' },\n"
         "    { { { layer = 0, from = 0 } }, 'edit 1: from must be an integer from 1' },\n"
         "    { { { layer = 0, to = math.maxinteger } }, 'edit 1: to must be an integer from 0' },\n"
-        "    { { { layer = 0 }, { layer = 0, op = 'ad' } }, \"edit 2: op 'ad' is none of\" },\n"
+        "    { { { layer = 0 }, { layer = 0, op = 'ad' } },\n"
+        "      \"edit 2: op 'ad' is none of add, replace, scale, project_out, call; did you mean 'add'?\" },\n"
         "    { { { layer = 0, scale = 'x' } }, 'edit 1: scale must be a number' },\n"
         "    { { { layer = 0, vector = { 1 } } }, 'edit 1: vector must be a vec' },\n"
         "    { { 7 }, 'edit 1 is a number, expected a table' },\n"
@@ -580,6 +584,57 @@ static void edits_of_hidden_states(void **state)
         fail_msg("%s", d->diary);
     if (!strstr(d->diary, "embeds(1 2 3 4 4.25 4.5 7 7.25 7.5) embeds(3 1 3 1 1 1) embeds(0 2 0) "
                           "embeds(0 1 3 1 1 1) "))
+        fail_msg("%s", d->diary);
+    fd_free(d);
+}
+
+/* The script's own views outlive the call, what it is shown does not, and no verb can be called there. */
+static void hidden_states_by_a_function(void **state)
+{
+    fake_decoder *d = fd_new(2, 10);
+
+    (void)state;
+    fake_use(
+        d->f,
+        "local kept, held, n = nil, nil, 0\n"
+        "return cadenza.strategy {\n"
+        "  on_hidden = function(ctx, row, layer, h)\n"
+        "    n = n + 1\n"
+        "    assert(row == 2 and layer == 1 and #h == 2 and h.from == 3 and h.to == 4 and h.width == 3)\n"
+        "    assert(h.place == 'mlp' and h.scale == 0.5 and h.vector[2] == 1)\n"
+        "    assert(h[1][0] == 1 and h[2][2] == 6 and h[2]:norm() > 8)\n"
+        "    h[1]:axpy(h.scale, h.vector)\n"
+        "    h[2] = h[1]\n"
+        "    h[2][0] = 9\n"
+        "    for what, wrong in pairs {\n"
+        "      ['is read'] = function() h.vector[0] = 1 end,\n"
+        "      ['position 3 of 2'] = function() return h[3] end,\n"
+        "      ['position 0 of 2'] = function() h[0] = h.vector end,\n"
+        "      ['positions can be set'] = function() h.scale = 1 end,\n"
+        "      ['different length: 3 and 2'] = function() h[1] = vec.new(2) end,\n"
+        "      [\"have no 'layer'\"] = function() return h.layer end,\n"
+        "      ['and not in its on_hidden'] = function() ctx:append(3) end } do\n"
+        "      local good, why = pcall(wrong)\n"
+        "      assert(not good and (what == 'is read' or why:find(what, 1, true)), why)\n"
+        "    end\n"
+        "    kept, held = h, h[1]\n"
+        "  end,\n"
+        "  run = function(ctx)\n"
+        "    local s, scores = ctx:seq_new():append({ 1, 2, 3 }), ctx:forward()\n"
+        "    s:steer { { layer = 1, place = 'mlp', op = 'call', scale = 0.5, vector = vec.new(3, 1) } }\n"
+        "    ctx:seq_forward({ s }, 'last')\n"
+        "    ctx:seq_forward({ s }, 'last')\n"
+        "    assert(n == 2 and scores:row(1)[1])\n"
+        "    local good, why = pcall(function() return #kept end)\n"
+        "    assert(not good and why:find('belong to the call', 1, true), why)\n"
+        "    assert(not pcall(function() return held[0] end))\n"
+        "    s:steer {}\n"
+        "    ctx:seq_forward({ s }, 'last')\n"
+        "    assert(n == 2)\n"
+        "  end }");
+    if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
+    if (!strstr(d->diary,
+                "on_hidden steer(1 2 4 0.5 3 0 0) h(1.5 2.5 3.5 9 2.5 3.5) seq_forward(1,"))
         fail_msg("%s", d->diary);
     fd_free(d);
 }
@@ -630,6 +685,7 @@ int main(void)
         cmocka_unit_test(caches),
         cmocka_unit_test(hidden),
         cmocka_unit_test(edits_of_hidden_states),
+        cmocka_unit_test(hidden_states_by_a_function),
         cmocka_unit_test(sampling),
         cmocka_unit_test(backtracking),
         cmocka_unit_test(sequences),

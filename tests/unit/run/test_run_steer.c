@@ -35,7 +35,7 @@ static uint32_t word_of(const cdz_json *object, const char *key, const char *con
 static void read_case(const cdz_json *model, const cdz_json *of, recorded *c)
 {
     static const char *const places[] = {"embedding", "attention", "mlp", "block"};
-    static const char *const ops[] = {"add", "replace", "scale", "project_out"};
+    static const char *const ops[] = {"add", "replace", "scale", "project_out", "call"};
     const cdz_json *vectors = cdz_json_get(model, "vectors"), *edits = cdz_json_get(of, "edits");
     *c = (recorded){.model = model, .of = of, .width = (uint32_t)vectors->items[0].len};
     c->n = (uint32_t)edits->len;
@@ -62,6 +62,29 @@ static void read_case(const cdz_json *model, const cdz_json *of, recorded *c)
     }
 }
 
+static double dot(const float *a, const float *b, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < n; k++) sum += (double)a[k] * b[k];
+    return sum;
+}
+
+/* What make_steer.py calls a call. */
+static cdz_status keep_within(const cdz_step *step, const cdz_hidden_chunk *hidden)
+{
+    const cdz_edit *e = hidden->edit;
+    (void)step;
+    for (uint32_t p = 0; p < hidden->n; p++) {
+        float *h = hidden->h + (size_t)p * hidden->width;
+        const float *v = e->vector;
+        const double excess = v ? dot(h, v, hidden->width) / dot(v, v, hidden->width) - e->scale : 0;
+        const double share = v ? 1 : e->scale / sqrt(dot(h, h, hidden->width));
+        for (uint32_t k = 0; share < 1 && k < hidden->width; k++) h[k] = (float)(h[k] * share);
+        for (uint32_t k = 0; excess > 0 && k < hidden->width; k++) h[k] -= (float)(excess * v[k]);
+    }
+    return CDZ_OK;
+}
+
 static cdz_status run_recorded(cdz_decoder *dec, const cdz_step *step)
 {
     const cdz_json *want = cdz_json_get(now->of, "logits");
@@ -70,6 +93,7 @@ static cdz_status run_recorded(cdz_decoder *dec, const cdz_step *step)
     cdz_seq *seq;
     CDZ_TRY(cdz_seq_new(dec, NULL, &seq));
     CDZ_TRY(cdz_seq_append(dec, seq, ids.at, ids.len));
+    CDZ_TRY(cdz_on_hidden(dec, step, keep_within, NULL));
     CDZ_TRY(cdz_seq_steer(dec, seq, now->edits, now->n));
     CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_LAST, &scores));
     for (uint32_t v = 0; v < scores.n_vocab; v++) {
@@ -152,7 +176,7 @@ static void draw_edits(walker *w, const cdz_model_facts *facts, uint32_t *seed)
         const uint32_t place = places[draw(seed, 4)];
         w->edits[i] = (cdz_edit){.layer = place ? draw(seed, facts->n_layers) : 0,
                                  .place = place,
-                                 .op = draw(seed, 4),
+                                 .op = draw(seed, 5),
                                  .scale = (float)draw(seed, 5) / 2 - 1,
                                  .vector = vectors[draw(seed, 4)],
                                  .width = facts->width,
@@ -194,6 +218,7 @@ static cdz_status run_wander(cdz_decoder *dec, const cdz_step *step)
     const cdz_ids ids = cdz_input_ids(dec, 0);
     walker all[WALKERS] = {0};
     uint32_t seed = 29;
+    CDZ_TRY(cdz_on_hidden(dec, step, keep_within, NULL));
     for (uint32_t i = 0; i < 4 * WIDEST; i++)
         vectors[i / WIDEST][i % WIDEST] = (float)draw(&seed, 65) / 32 - 1;
     for (uint32_t w = 0; w < WALKERS; w++) {
@@ -342,7 +367,10 @@ static void no_edits_are_refused_by_name(void **state)
          "edit 0: the embedding of layer 1; expected layer 0"},
         {{0, 4, 0, 1, one, 48, 0, 0},
          "edit 0: place 4; expected embedding, attention, mlp or block"},
-        {{0, 0, 9, 1, one, 48, 0, 0}, "edit 0: op 9; expected add, replace, scale or project_out"},
+        {{0, 0, 9, 1, one, 48, 0, 0},
+         "edit 0: op 9; expected add, replace, scale, project_out or call"},
+        {{0, 0, CDZ_EDIT_CALL, 1, NULL, 0, 0, 0},
+         "edit 0 is a call, and there is no on_hidden to be called"},
         {{0, 0, 0, 1, one, 48, 5, 5}, "edit 0: positions from 5 to 5 are none"},
         {{0, 0, 0, 1, one, 47, 0, 0},
          "edit 0: a vector of 47 numbers; hidden states of this model have 48"},

@@ -47,6 +47,25 @@ static cdz_status grown(cdz_decoder *dec, const int32_t *ids, uint32_t len, uint
     return CDZ_OK;
 }
 
+static bool is_label(cdz_string label, const char *text)
+{
+    return label.at && label.len == strlen(text) && memcmp(label.at, text, label.len) == 0;
+}
+
+/* These models' labels are transformers' own; TRL's head has none. */
+static cdz_status check_labels(cdz_decoder *dec, const cdz_step *step, uint32_t n)
+{
+    const bool named = cdz_json_eq(cdz_json_get(now, "head"), "score");
+    char text[16];
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_string label = cdz_value_label(dec, whose, i);
+        snprintf(text, sizeof text, "LABEL_%u", i);
+        CHECK(named ? is_label(label, text) : label.at == NULL);
+    }
+    CHECK(!cdz_value_label(dec, whose, n).at && !cdz_value_label(dec, "nobody", 0).at);
+    return CDZ_OK;
+}
+
 static cdz_status run_recorded(cdz_decoder *dec, const cdz_step *step)
 {
     const cdz_json *cases = cdz_json_get(now, "cases");
@@ -56,6 +75,7 @@ static cdz_status run_recorded(cdz_decoder *dec, const cdz_step *step)
     int32_t ids[64];
     CHECK(n == (uint32_t)cdz_json_get(now, "n")->integer && n <= MOST_VALUES);
     CHECK(many >= 4 && many <= MOST_CASES && cdz_n_values(dec, "nobody") == 0);
+    CDZ_TRY(check_labels(dec, step, n));
     for (uint32_t i = 0; i < many; i++) {
         const uint32_t len = take_ids(&cases->items[i], ids);
         CDZ_TRY(cdz_seq_new(dec, whose, &seqs[i]));
@@ -73,16 +93,21 @@ static cdz_status run_recorded(cdz_decoder *dec, const cdz_step *step)
 }
 STRATEGY(replay_recorded, run_recorded, CDZ_GREEDY);
 
-static cdz_run_model *open_valued(const rig *r, const char *name)
+static cdz_run_model *open_folder(const rig *r, const char *path)
 {
-    char path[512];
     cdz_error err = {0};
     cdz_weights *weights;
     cdz_run_model *model;
-    snprintf(path, sizeof path, CADENZA_TEST_DATA "/values/%s", name);
     must(cdz_weights_open(path, &weights, &err), &err);
     must(cdz_run_model_create(r->engine, weights, NULL, &model, &err), &err);
     return model;
+}
+
+static cdz_run_model *open_valued(const rig *r, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, CADENZA_TEST_DATA "/values/%s", name);
+    return open_folder(r, path);
 }
 
 static void plan_with(const rig *r, const cdz_strategy *strategy, cdz_run_model *reward,
@@ -213,6 +238,44 @@ static void values_of_a_row(void **state)
     rig_close(&r);
 }
 
+/* --- labels --------------------------------------------------------------------------------------------------------- */
+
+static const char *first_label, *second_label;
+
+static cdz_status run_labels(cdz_decoder *dec, const cdz_step *step)
+{
+    CHECK(cdz_n_values(dec, "reward") == 2);
+    CHECK(is_label(cdz_value_label(dec, "reward", 0), first_label));
+    CHECK(is_label(cdz_value_label(dec, "reward", 1), second_label));
+    CHECK(!cdz_value_label(dec, NULL, 0).at); /* the target has no such head */
+    return CDZ_OK;
+}
+STRATEGY(labels, run_labels, CDZ_GREEDY);
+
+/* Those of config.json; where it has none, transformers'. */
+static void labels_of_a_classifier(void **state)
+{
+    static const char *const whose_labels[][2] = {{"dull", "lively"}, {"LABEL_0", "LABEL_1"}};
+    (void)state;
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 1});
+    for (int i = 0; i < 2; i++) {
+        char command[1024];
+        const char *folder = CADENZA_BUILD_DIR "/tests/unlabelled";
+        first_label = whose_labels[i][0];
+        second_label = whose_labels[i][1];
+        snprintf(command, sizeof command,
+                 "rm -rf '%s' && cp -r '" CADENZA_TEST_DATA "/values/pocket_labels' '%s' && sed -i "
+                 "'%s' '%s/config.json'",
+                 folder, folder, i ? "s/id2label/id3label/" : "", folder);
+        assert_int_equal(system(command), 0);
+        cdz_run_model *reward = open_folder(&r, folder);
+        const cdz_error err = run_with(&r, &labels, reward);
+        if (err.code != CDZ_OK) fail_msg("%d: %s", i, err.text);
+        cdz_run_model_release(reward);
+    }
+    rig_close(&r);
+}
+
 /* --- what is refused ------------------------------------------------------------------------------------------------ */
 
 static int wrong_way;
@@ -276,6 +339,7 @@ int main(void)
         cmocka_unit_test(values_of_transformers),
         cmocka_unit_test(a_pass_for_all),
         cmocka_unit_test(values_of_a_row),
+        cmocka_unit_test(labels_of_a_classifier),
         cmocka_unit_test(wrong_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

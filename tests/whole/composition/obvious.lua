@@ -4,7 +4,15 @@
 local function edits(model)
   local v = vec.new(model.width)
   for i = 0, model.width - 1 do v[i] = ((i * 37) % 11 - 5) / 4 end
-  return { { layer = model.n_layers - 1, vector = v, from = 4 }, { layer = 0, place = "mlp", op = "scale", scale = 0.5 } }
+  return { { layer = model.n_layers - 1, vector = v, from = 4 }, { layer = 0, place = "mlp", op = "scale", scale = 0.5 },
+    { layer = 1, op = "call", scale = 3, from = 3 } }
+end
+
+local function cap(h)
+  for i = 1, #h do
+    local norm = h[i]:norm()
+    if norm > h.scale then h[i]:mul(h.scale / norm) end
+  end
 end
 
 local function new_seq(ctx)
@@ -127,6 +135,7 @@ end
 
 return cadenza.strategy {
   id = "test.obvious", version = "1.0.0",
+  on_hidden = function(_, _, _, h) cap(h) end,
   params = { steered = { false, "edits hidden states" },
              width = { 0, 0, 16, "beams; 0: a row at a time", integer = true },
              alpha = { 0, 0, 1, "of contrastive search; 0: none" },

@@ -42,11 +42,20 @@ end
 local function edits(model)
   local v = vec.new(model.width)
   for i = 0, model.width - 1 do v[i] = ((i * 37) % 11 - 5) / 4 end
-  return { { layer = model.n_layers - 1, vector = v, from = 4 }, { layer = 0, place = "mlp", op = "scale", scale = 0.5 } }
+  return { { layer = model.n_layers - 1, vector = v, from = 4 }, { layer = 0, place = "mlp", op = "scale", scale = 0.5 },
+    { layer = 1, op = "call", scale = 3, from = 3 } }
+end
+
+local function cap(h)
+  for i = 1, #h do
+    local norm = h[i]:norm()
+    if norm > h.scale then h[i]:mul(h.scale / norm) end
+  end
 end
 
 return {
-  cadenza.processor { id = "test.steered", version = "1.0.0", steer = function(_, _, _, model) return edits(model) end },
+  cadenza.processor { id = "test.steered", version = "1.0.0", steer = function(_, _, _, model) return edits(model) end,
+    on_hidden = function(_, _, _, h) cap(h) end },
   cadenza.processor { id = "test.stateless", version = "1.0.0", apply = stateless },
   cadenza.processor { id = "test.every_third", version = "1.0.0", apply = every_third },
   cadenza.processor {

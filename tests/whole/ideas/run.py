@@ -324,6 +324,15 @@ def conditional_steering():
     assert verb["ids"] != greedy("run (verb):") and noun["ids"] == greedy("house (noun):")
 
 
+def clamp_feature():
+    free = loop("clamp_feature", most=1000)
+    assert free["ids"] == greedy()
+    limit = free["results"]["most_of_it"][0] - 0.5
+    held = loop("clamp_feature", most=limit)
+    near(held["results"]["most_of_it"][0], limit)
+    assert held["ids"] != greedy()
+
+
 def patchscope():
     assert loop("patchscope", source=RIVER)["ids"] == greedy()
     assert loop("patchscope", source="music (noun):")["ids"] != greedy()
@@ -422,7 +431,7 @@ def the_page(files):
     """docs/ideas.md has a row for every file, with its lines, and as many rows as it says."""
     page = (ROOT / "docs/ideas.md").read_text()
     rows = re.findall(r"^\| (\d+) \|.*\|$", page, re.M)
-    assert rows == [str(i + 1) for i in range(43)], rows
+    assert rows == [str(i + 1) for i in range(44)], rows
     for name, path in files.items():
         lines = path.read_text().count("\n")
         assert re.search(rf"\[{path.name}\]\(\.\./{path.relative_to(ROOT)}\), {lines} \|", page), f"{name}: {lines} lines"
