@@ -590,14 +590,22 @@ static bool agree_on_draws(cdz_asking *a)
     return true;
 }
 
+enum { LONGEST_ANSWER = 4096 }; /* of a model whose context has no end (0), as mamba2's */
+
+static int64_t room_for(uint32_t context, size_t prompt)
+{
+    if (context == 0) return LONGEST_ANSWER;
+    return context > prompt ? (int64_t)(context - prompt) : 1;
+}
+
 /* How many new tokens, where nothing more specific says it: a chat goes on to the end of the context. */
 static bool settle_length(cdz_asking *a)
 {
     const uint32_t context = cdz_model_context(a->world->model);
     if (value_of(a, "max_new_tokens") || value_of(a, "max_length")) return agree_on_length(a);
     if (a->max_tokens < 0 && a->named_pipeline && !a->endless) return true;
-    if (a->max_tokens < 0 && (a->chat || (a->endless && context)))
-        a->max_tokens = context > a->prompts[0].n ? (int64_t)(context - a->prompts[0].n) : 1;
+    if (a->max_tokens < 0 && (a->chat || a->endless))
+        a->max_tokens = room_for(context, a->prompts[0].n);
     if (a->max_tokens < 0) a->max_tokens = 16;
     return a->max_tokens == 0 || set_int(a, "max_new_tokens", a->max_tokens);
 }

@@ -340,8 +340,8 @@ static bool put_tokens(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
         put_each(e, ids, n, put_piece, out);
     else
         cdz_ask_write_ids(out, ids, n);
-    cdz_buf_printf(out, "],\"count\":%zu,\"max_model_len\":%u", n,
-                   cdz_model_context(e->served->model));
+    cdz_buf_printf(out, "],\"count\":%zu", n);
+    if (e->served->context) cdz_buf_printf(out, ",\"max_model_len\":%u", e->served->context);
     if (texts) {
         cdz_buf_puts(out, ",\"token_strs\":[");
         put_each(e, ids, n, put_text, out);

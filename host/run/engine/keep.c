@@ -18,10 +18,7 @@ void cdz_kept_retain(cdz_kept *kept)
 /* Frees what is not the engine's. */
 static void free_shell(cdz_kept *kept)
 {
-    for (uint32_t i = 0; kept->seqs && i < kept->n; i++) {
-        free(kept->seqs[i].ids);
-        free(kept->seqs[i].blocks);
-    }
+    for (uint32_t i = 0; kept->seqs && i < kept->n; i++) cdz_seq_free_memory(&kept->seqs[i]);
     for (uint32_t i = 0; kept->masks && i < kept->n; i++) free(kept->masks[i]);
     free(kept->seqs);
     free(kept->masks);

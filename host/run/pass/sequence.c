@@ -410,6 +410,11 @@ void cdz_seq_clear(cdz_seq *seq)
 {
     if (!seq) return;
     cut_cache(seq, 0);
+    cdz_seq_free_memory(seq);
+}
+
+void cdz_seq_free_memory(cdz_seq *seq)
+{
     cdz_steering_release(seq->edits);
     cdz_given_release(seq->given);
     cdz_drops_release(seq->drops);

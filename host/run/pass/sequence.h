@@ -97,7 +97,8 @@ struct cdz_seq {
 /* Prepares a zeroed sequence with room for n_ids ids. */
 cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *account, uint32_t n_ids,
                         cdz_error *err);
-void cdz_seq_clear(cdz_seq *seq); /* drops blocks, frees memory; zeroed is fine */
+void cdz_seq_clear(cdz_seq *seq);       /* drops blocks, frees memory; zeroed is fine */
+void cdz_seq_free_memory(cdz_seq *seq); /* all but blocks: of a pool that is no more, or has them back */
 
 /* The ids so far stand beside these embeddings. */
 void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n);

@@ -216,6 +216,23 @@ static void nobody_shares_what_it_made(void **state)
     rig_close(&r);
 }
 
+/* What a kept cache holds of its edits is given back when the engine has gone too. */
+static void kept_calls_outlive_the_engine(void **state)
+{
+    (void)state;
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 1});
+    hand_plan plan;
+    answer a;
+    behaviour b = {.from = 3};
+    plan_calling(&plan, built_plugin("greedy"), &b);
+    job_of(&r, &plan, 5, 1, &a)->keep_cache = true;
+    run_well(&r, &a);
+    assert_non_null(a.outcome->kept);
+    cdz_engine_free(r.engine);
+    cdz_run_model_release(r.model);
+    answer_free(&a);
+}
+
 /* --- strategies --------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t n_heard, heard_row;
@@ -398,6 +415,7 @@ int main(void)
         cmocka_unit_test(every_position_comes_once),
         cmocka_unit_test(a_failure_ends_its_request_alone),
         cmocka_unit_test(nobody_shares_what_it_made),
+        cmocka_unit_test(kept_calls_outlive_the_engine),
         cmocka_unit_test(functions_of_strategies),
         cmocka_unit_test(a_drafter_has_its_own),
         cmocka_unit_test(states_are_those_that_it_left),

@@ -236,4 +236,8 @@ _, answer = s.post(T, {"messages": [{"role": "user", "content": "river"}], "temp
 joined = bytes(b for t in answer["choices"][0]["logprobs"]["content"] for b in t["bytes"]).decode()
 check("bytes of a chat", joined == answer["choices"][0]["message"]["content"], answer)
 s.stop()
+endless = Server(model=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "golden", "mamba2"))
+_, answer = endless.post(C, {"prompt": [5, 9], "n_predict": -1, "ignore_eos": True, "temperature": 0})
+check("a model whose context has no end: an answer has one", answer["usage"]["completion_tokens"] == 4096, answer.get("usage", answer))
+endless.stop()
 done()
