@@ -36,7 +36,7 @@ typedef struct cdz_tok_model {
     int32_t byte_id[256]; /* of <0x00> to <0xFF>, or -1; for byte_fallback */
 
     const char *prefix, *suffix; /* BPE: of symbols but the first, of the last; WordPiece: prefix */
-    const char *inner; /* BPE: behind symbols but the last; only readers of ours say so */
+    const char *inner;           /* BPE: behind symbols but the last; only readers of ours say so */
     uint32_t prefix_len, suffix_len, inner_len;
 
     const double *scores; /* Unigram: by id */
