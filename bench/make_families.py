@@ -8,13 +8,16 @@ gpt-oss MXFP4. Of experts there are only some: a step reads those that are activ
 one random block, so that a folder is written as fast as the disk takes it.
 Needs numpy.
 """
-import argparse
+import argparse, sys
 import json
 import os
 import struct
 from collections import namedtuple
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError:
+    sys.exit("make_families.py: numpy is missing; install it (python3-numpy), or run this with a Python that has it")
 
 POOL = 1 << 24  # numbers of the random block
 Want = namedtuple("Want", "dtype shape")
