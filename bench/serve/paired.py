@@ -112,11 +112,11 @@ class Server:
             fail(f"{self.name}: {r.status} {text[:300]}")
         return json.loads(text)
 
-    def first_token(self, prompt):
+    def first_token(self, prompt, new=2):
         """Seconds to the first event with text."""
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         began = time.perf_counter()
-        c.request("POST", "/v1/completions", json.dumps({"prompt": prompt, "max_tokens": 2, "temperature": 0, "stream": True}),
+        c.request("POST", "/v1/completions", json.dumps({"prompt": prompt, "max_tokens": new, "temperature": 0, "stream": True}),
                   {"Content-Type": "application/json"})
         r = c.getresponse()
         r.readline()
@@ -220,35 +220,57 @@ def streams(f):
             f.aim(f"{n} stream{'s' * (n > 1)}: tokens/s, times llama-server", times[n], AIMS[n])
 
 
-def alone(f, ids, new):
-    """Milliseconds a token by `cadenza run`, and to the first one by `cadenza bench`, which is warm as a server is."""
-    t = json.loads(run(f.a.cadenza, "run", f.model, "--json", "--threads", f.a.threads, "--ids", ",".join(map(str, ids)), "-s",
-                       "do_sample=no", "-s", f"max_new_tokens={new}", "-s", f"min_new_tokens={new}"))["timings"]
-    warm = json.loads(run(f.a.cadenza, "bench", f.model, "--threads", f.a.threads, "--prompt-tokens", len(ids), "--new-tokens", 2, "--rounds",
-                          5, "--json", "-"))
-    return t["decode_ms"] / (t["new_tokens"] - 1), warm["prefill"]["ms"]["median"]
+class Alone:
+    """`cadenza run` without a server, asked line by line: it stays, and is as warm as a server."""
+
+    def __init__(self, f):
+        words = [f.a.cadenza, "run", f.model, "--input", "-", "--threads", f.a.threads, "--prefix-cache", "off"]
+        self.log = f.log
+        self.process = subprocess.Popen([str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=f.log, text=True)
+        STARTED.append(self.process)
+
+    def __enter__(self):
+        self.ask([300], 2)
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def ask(self, ids, new):
+        """Seconds until the answer was there, and the engine's own milliseconds a token."""
+        line = json.dumps({"prompt_ids": [ids], "kwargs": {"do_sample": False, "max_new_tokens": new, "min_new_tokens": new}})
+        began = time.perf_counter()
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        took = time.perf_counter() - began
+        if not answer:
+            fail(f"`cadenza run --input -` ended by itself; {self.log.name} has what it said")
+        return took, json.loads(answer)["timings"]["decode_ms"] / max(new - 1, 1)
 
 
 def cost(f):
-    """The same prompt and length by the engine without the server, before each time that this is asked and after it."""
+    """The same prompt and length by the engine without the server and with it, in turn."""
     found = {k: [] for k in ("run step", "serve step", "run first", "serve first")}
     ids = list(range(300, 316))
-    with f.cadenza("--prefix-cache", "off") as server:
-        before = alone(f, ids, 64)
-        for _ in f.rounds(5):
+    with f.cadenza("--prefix-cache", "off") as server, Alone(f) as alone:
+        before = alone.ask(ids, 64)[1]
+        for _ in f.rounds(9):
             found["serve step"].append(f.load(server, 1, 1, len(ids), 64)["inter_token_ms"]["mean"])
-            found["serve first"].append(statistics.median(1e3 * server.first_token(ids) for _ in range(5)))
-            after = alone(f, ids, 64)
-            found["run step"].append((before[0] + after[0]) / 2)
-            found["run first"].append((before[1] + after[1]) / 2)
+            after = alone.ask(ids, 64)[1]
+            found["run step"].append((before + after) / 2)
             before = after
+            firsts = [(1e3 * alone.ask(ids, 1)[0], 1e3 * server.first_token(ids, 1)) for _ in range(9)]
+            found["run first"].append(statistics.median(r for r, _ in firsts))
+            found["serve first"].append(statistics.median(s for _, s in firsts))
     more = [100 * (s / r - 1) for s, r in zip(found["serve step"], found["run step"])]
     later = [s - r for s, r in zip(found["serve first"], found["run first"])]
     table(["1 stream", "without the server, ms", "cadenza serve, ms", "the server's own"],
           [["a token", shown(found["run step"], 2), shown(found["serve step"], 2), shown(more) + " %"],
            ["the first token", shown(found["run first"], 2), shown(found["serve first"], 2), shown(later, 2) + " ms"]])
     f.aim("a token's time over `cadenza run`, 1 stream", more, 3, False, " %", 1)
-    f.aim("the first token's over the engine's", later, 1, False, " ms")
+    f.aim("the first token's over `cadenza run`", later, 1, False, " ms")
 
 
 def prefix(f):
