@@ -111,6 +111,7 @@ static value g_raise_exception(state *st, value x, const value *p, const args *a
     (void)x;
     (void)all;
     value message = tpl_to_text(st, p[0]);
+    if (message.len == 0) return tpl_fail(st, "raise_exception without a message");
     return tpl_fail_plain(st, message.s, message.len);
 }
 

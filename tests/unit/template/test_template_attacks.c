@@ -109,6 +109,7 @@ static void refusals(void **state)
         {"64 bits in a power", "{{ 10 ** 1000000000 }}", "64 bits"},
         {"a broken escape", "{{ '\\ud800' }}", "no character"},
         {"a message", "{{ raise_exception('no tools') }}", "no tools"},
+        {"no message", "{{ raise_exception('') }}", "raise_exception without a message"},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         expect_error(cases[i].name, cases[i].text, CDZ_E_INPUT, cases[i].words);
