@@ -163,7 +163,7 @@ typedef struct cdz_resolution {
     cdz_origin *origins;     /* by slot */
     cdz_warnings warnings;
     bool zero_temperature; /* temperature = 0 has turned sampling off */
-    bool has_embeds;       /* the prompt is embeddings: there is a cache, whatever use_cache says */
+    bool has_embeds;       /* of a decoder alone: there is a cache, whatever use_cache says */
     const char *
         minor[CDZ_MAX_MINOR]; /* names that validate() of transformers would list as minor issues */
     uint32_t n_minor;

@@ -45,7 +45,7 @@ typedef struct cdz_plan_assistant {
 typedef struct cdz_plan_inputs {
     const cdz_json *model_generation, *kwargs; /* or NULL */
     const cdz_plan_assistant *assistant;       /* or NULL */
-    bool has_embeds; /* the prompt is embeddings, with which the reference turns the cache on */
+    bool has_embeds; /* a decoder alone reads embeddings, with which the reference turns the cache on */
 } cdz_plan_inputs;
 
 /* What one request runs with. Immutable; freed whole. Keeps its pipeline, and so its modules, alive. */

@@ -72,11 +72,11 @@ static cdz_status make_plan(preparation *p)
     CDZ_TRY(check_assistant(p, asked));
     CDZ_TRY(cdz_request_kwargs(doc, &p->job->arena, &kwargs, p->err));
     const cdz_json *embeds = doc ? cdz_json_get(doc, "inputs_embeds") : NULL;
+    const bool given = p->in->embeds.n > 0 || (embeds && embeds->type != CDZ_JSON_NULL);
     const cdz_plan_inputs inputs = {.model_generation = p->in->model_generation,
                                     .kwargs = kwargs,
                                     .assistant = p->in->assistant ? &assistant : NULL,
-                                    .has_embeds = p->in->embeds.n > 0 ||
-                                                  (embeds && embeds->type != CDZ_JSON_NULL)};
+                                    .has_embeds = given && !p->arch->encoder};
     return cdz_pipeline_plan_of(p->in->pipeline, inputs, &p->job->plan, p->err);
 }
 

@@ -207,6 +207,28 @@ static void the_rest_is_refused(void **state)
     }
 }
 
+/* An encoder's embeddings turn no cache on. */
+static void a_pair_reads_chunks_with_a_cache_alone(void **state)
+{
+    fixture *f = *state;
+    cdz_model *pair = opened_model(f->rt, CADENZA_TEST_DATA "/golden/bart");
+    float *zeros = calloc(cdz_model_hidden_size(pair), sizeof *zeros);
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    assert_non_null(zeros);
+    const cdz_request request = {
+        .size = sizeof request,
+        .model = pair,
+        .json = "{\"kwargs\": {\"use_cache\": false, \"prefill_chunk_size\": 5}}",
+        .embeds = zeros,
+        .n_embeds = 1,
+        .n_embed_rows = 1};
+    assert_int_equal(cdz_generate(f->rt, &request, &result, &err), CDZ_E_USAGE);
+    assert_string_equal(err.text, "request: prefill_chunk_size: needs use_cache = true");
+    free(zeros);
+    cdz_model_close(pair);
+}
+
 /* Headers that lie. */
 static void hostile_arrays_are_refused(void **state)
 {
@@ -246,6 +268,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(embeddings_are_read_in_place_of_ids, open_all, close_all),
         cmocka_unit_test_setup_teardown(files_and_lists_are_read, open_all, close_all),
         cmocka_unit_test_setup_teardown(the_rest_is_refused, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_pair_reads_chunks_with_a_cache_alone, open_all, close_all),
         cmocka_unit_test_setup_teardown(hostile_arrays_are_refused, open_all, close_all),
     };
     return cmocka_run_group_tests_name("embeds", tests, NULL, NULL);
