@@ -112,12 +112,18 @@ static cdz_status read_all(text_job *job, cdz_error *err)
 
 /* --- windows -------------------------------------------------------------------------------------------------------- */
 
-/* A context of 0 has no end. */
+/* The model's context; of one that has no end (0) the whole text. */
+static size_t usual_window(const text_job *job, size_t context)
+{
+    if (context) return context;
+    return job->n < 2 ? 2 : job->n;
+}
+
 static cdz_status choose_window(const text_job *job, size_t *window, size_t *stride, cdz_error *err)
 {
     const cdz_score_options *o = job->options;
     const size_t context = cdz_model_context(job->session.model);
-    *window = o->window ? o->window : context ? context : job->n < 2 ? 2 : job->n;
+    *window = o->window ? o->window : usual_window(job, context);
     *stride = o->stride ? o->stride : *window / 2;
     if (context && *window > context)
         return cdz_err(err, CDZ_E_USAGE, "--window %zu: the model's context is %zu", *window,

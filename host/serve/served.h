@@ -32,7 +32,7 @@ struct cdz_served {
     cdz_served_state state;
     size_t n_users;                   /* exchanges, and the thread that loads it */
     double left_s;                    /* when the last one went */
-    uint32_t context;                 /* 0: not known yet */
+    uint32_t context;                 /* 0: not known yet, or without an end */
     cdz_ask_world world;              /* of a READY one */
     struct cdz_http_exchange *parked; /* they wait for it to be loaded; by next_parked */
 };

@@ -15,15 +15,15 @@ static size_t place_of(const cdz_arch *a, uint32_t layer)
 
 /* --- the vectors, where the backend reads them -------------------------------------------------------------------- */
 
-typedef struct vectors {
-    const float *taps, *tap_bias, *rate, *shift, *skip; /* NULL: there are none */
-} vectors;
+enum { TAPS, TAP_BIAS, RATE, SHIFT, SKIP, N_VECTORS };
 
-enum { N_VECTORS = sizeof(vectors) / sizeof(float *) };
+typedef struct vectors {
+    const float *at[N_VECTORS]; /* NULL: there are none */
+} vectors;
 
 static vectors vectors_here(const cdz_recurrent_weights *w)
 {
-    return (vectors){w->taps, w->tap_bias, w->rate, w->shift, w->skip};
+    return (vectors){{w->taps, w->tap_bias, w->rate, w->shift, w->skip}};
 }
 
 /* Each of them has its place in a layer's part of the table, whether it is there or not. */
@@ -39,13 +39,12 @@ static vectors vectors_of(const cdz_layers *f, uint32_t layer)
 {
     const cdz_arch *a = f->stack.arch;
     vectors v = vectors_here(&f->stack.layers[layer].recurrent);
-    const float **const all[N_VECTORS] = {&v.taps, &v.tap_bias, &v.rate, &v.shift, &v.skip};
     size_t sizes[N_VECTORS];
     const float *at = f->mix_vectors;
     if (!at) return v;
     at += (size_t)a->state_place[layer] * sizes_of(a, sizes);
     for (size_t i = 0; i < N_VECTORS; at += sizes[i++])
-        if (*all[i]) *all[i] = at;
+        if (v.at[i]) v.at[i] = at;
     return v;
 }
 
@@ -62,10 +61,9 @@ bool cdz_layers_place_vectors(cdz_layers *f)
     for (uint32_t i = 0; i < a->n_layers; i++) {
         if (!cdz_arch_mixes(a, i, CDZ_MIX_RECURRENT)) continue;
         const vectors v = vectors_here(&f->own.layers[i].recurrent);
-        const float *const all[N_VECTORS] = {v.taps, v.tap_bias, v.rate, v.shift, v.skip};
         float *at = f->mix_vectors + (size_t)a->state_place[i] * each;
         for (size_t k = 0; k < N_VECTORS; at += sizes[k++])
-            if (all[k]) b->api->upload(b, at, all[k], sizes[k] * sizeof *at);
+            if (v.at[k]) b->api->upload(b, at, v.at[k], sizes[k] * sizeof *at);
     }
     return true;
 }
@@ -79,8 +77,8 @@ static void convolve(cdz_layers *f, uint32_t layer, const vectors *v, float *y, 
     const cdz_conv how = {.channels = channels,
                           .taps = a->recurrent.taps,
                           .at = place_of(a, layer),
-                          .w = v->taps,
-                          .bias = v->tap_bias,
+                          .w = v->at[TAPS],
+                          .bias = v->at[TAP_BIAS],
                           .in_gate = gated ? f->mix_share : NULL,
                           .out_gate = gated ? f->mix_gate : NULL,
                           .silu = !gated};
@@ -129,9 +127,9 @@ static void step_states(cdz_layers *f, uint32_t layer, const cdz_recurrent_weigh
                                 .at = place_of(a, layer) + cdz_recurrent_window(a),
                                 .corrects = delta,
                                 .groups_alternate = r->groups_alternate,
-                                .rate = v->rate,
-                                .shift = v->shift,
-                                .skip = v->skip,
+                                .rate = v->at[RATE],
+                                .shift = v->at[SHIFT],
+                                .skip = v->at[SKIP],
                                 .low = r->low,
                                 .high = r->high,
                                 .q = f->mix_conv + (delta ? 0 : width + keys),
