@@ -243,15 +243,16 @@ static const deed_case deeds[] = {
     {"deep", "its process crashed (SIGSEGV) in apply"},
     {"forges", "its process gave no proper answer in apply"},
     {"lies", "its process gave no proper answer in apply"},
-    {"floods", "apply took longer than 200 ms (deadline_ms); its process was ended"},
+    {"floods", "its process asked questions without end in apply"},
     {"refuses", "test.misdeed: not with ?[31mme?"},
     {"status", "apply returned 77, which is no status"},
 };
 
-/* A short deadline for what is to pass it; the others get time enough for a busy machine. */
+/* A short deadline for what is to pass it; the others get time enough for a busy machine, a flood
+ * of questions too: on a fast one their number ends before any deadline that is short. */
 static void misdeed_ini(const char *key, const char *deed, char *out, size_t bytes)
 {
-    const bool endless = strcmp(deed, "loop") == 0 || strcmp(deed, "floods") == 0;
+    const bool endless = strcmp(deed, "loop") == 0;
 
     snprintf(out, bytes,
              "[pipeline]\nprocessors = bad\n[generation]\nmax_new_tokens = 6\nseed = 1\n"
