@@ -37,11 +37,11 @@ const void *cdz_bench_extension(const char *id);
 cdz_status cdz_bench_config(const cdz_step *step, const char *name, cdz_param_type type, void *out);
 
 /* The host of a benchmark, with what it has beside these three: CDZ_BENCH_HOST(.alloc = f). */
+/* clang-format off */
 #define CDZ_BENCH_HOST(...)                                                                        \
-    {                                                                                              \
-        .size = sizeof(cdz_host), .extension = cdz_bench_extension, .fail = cdz_bench_fail,        \
-        .config = cdz_bench_config, __VA_ARGS__                                                    \
-    }
+    {.size = sizeof(cdz_host), .extension = cdz_bench_extension, .fail = cdz_bench_fail,           \
+     .config = cdz_bench_config, __VA_ARGS__}
+/* clang-format on */
 
 /* A Lua processor as a request of one row begins it. */
 typedef struct cdz_bench_script {

@@ -106,10 +106,9 @@ typedef void cdz_to_panel_fn(cdz_dtype dtype, void *to, const void *rows, size_t
 
 /* The kernels of one instruction set, in the table of a set: CDZ_INT8_TILES(cdz_avx2_int8). */
 #define CDZ_INT8_DECLARE(prefix) CDZ_GGUF_TYPES(CDZ_TYPE_DECLARATION, cdz_int8_fn, prefix)
-#define CDZ_INT8_TILES(prefix)                                                                     \
-    {                                                                                              \
-        CDZ_GGUF_TYPES(CDZ_TYPE_ENTRY, prefix)                                                     \
-    }
+/* clang-format off */
+#define CDZ_INT8_TILES(prefix) {CDZ_GGUF_TYPES(CDZ_TYPE_ENTRY, prefix)}
+/* clang-format on */
 
 /* The definition: one row of blocks by one of activations, `step` apart, on top of acc. */
 float cdz_int8_dot(cdz_dtype dtype, const void *row, const cdz_x8 *x, size_t step, size_t blocks,

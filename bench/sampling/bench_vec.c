@@ -143,6 +143,9 @@ static void topk_1000(bench *b)
     b->vec->keep_topk(b->x, V, 1000, b->scratch);
 }
 
+/* clang-format off */
+#define ROW(name) {#name, op_##name}
+/* clang-format on */
 static const struct {
     const char *name;
     void (*call)(bench *);
@@ -153,10 +156,6 @@ static const struct {
     {"step: t 0.8", unfiltered_step},
     {"step: greedy", greedy_step},
     {"skip 2 V random words", skip_stream},
-#define ROW(name)                                                                                  \
-    {                                                                                              \
-#name, op_##name                                                                           \
-    }
     ROW(fill),
     ROW(add),
     ROW(mul),

@@ -6,8 +6,9 @@
 
 #include "base/utf8.h"
 
-/* inih's buffer holds 200 bytes with the terminator, its names 50: see ini.h of inih 55. */
-enum { MAX_LINE = 199, MAX_NAME = 48, MAX_SECTIONS = 512, MAX_SETTINGS = 4096 };
+/* inih's buffer holds 200 bytes with CR, LF and the terminator, its names 50: see ini.h of inih 59. Up to 55 a line that fills
+ * it without its LF was split in two, since then it is refused. */
+enum { MAX_LINE = 197, MAX_NAME = 48, MAX_SECTIONS = 512, MAX_SETTINGS = 4096 };
 
 typedef struct scan {
     const char *name; /* of the file */
@@ -125,7 +126,7 @@ static cdz_status scan_setting(scan *s, const char *text, size_t len)
 
 static cdz_status check_bytes(scan *s, const char *text, size_t len)
 {
-    if (len > MAX_LINE) return at(s, MAX_LINE, "the line is longer than 199 bytes", NULL);
+    if (len > MAX_LINE) return at(s, MAX_LINE, "the line is longer than 197 bytes", NULL);
     size_t valid = cdz_utf8_valid_prefix(text, len);
     if (valid < len) return at(s, valid, "these bytes are not UTF-8", NULL);
     for (size_t i = 0; i < len; i++) {

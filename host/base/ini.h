@@ -4,7 +4,7 @@
  * silently, join indented lines to the value before, and hand over what stands before an error. So the text is scanned
  * first, with the rules below, and inih only sees what it reads the same way.
  *
- * - UTF-8, at most 1 MiB, no NUL or other control characters; lines of at most 199 bytes, ended by LF or CR LF.
+ * - UTF-8, at most 1 MiB, no NUL or other control characters; lines of at most 197 bytes, ended by LF or CR LF.
  * - "[section]", "name = value" or blank, each beginning at the margin. Section and name: at most 48 bytes.
  * - ';' or '#' begins a comment at the start of a line; ';' also after a blank. A value is trimmed and not empty.
  * - A section is begun once, a name is set once per section. */

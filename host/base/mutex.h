@@ -15,17 +15,13 @@ typedef struct cdz_mutex {
 #endif
 } cdz_mutex;
 
+/* clang-format off */
 #ifdef CDZ_CHECKED
-#define CDZ_MUTEX_INITIALIZER                                                                      \
-    {                                                                                              \
-        PTHREAD_MUTEX_INITIALIZER, NULL                                                            \
-    }
+#define CDZ_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER, NULL}
 #else
-#define CDZ_MUTEX_INITIALIZER                                                                      \
-    {                                                                                              \
-        PTHREAD_MUTEX_INITIALIZER                                                                  \
-    }
+#define CDZ_MUTEX_INITIALIZER {PTHREAD_MUTEX_INITIALIZER}
 #endif
+/* clang-format on */
 
 #ifdef CDZ_CHECKED
 const void *cdz_thread_address(void);

@@ -35,12 +35,12 @@ double cdz_host_now_s(const cdz_step *step);
 const void *cdz_host_extension(const char *id);
 
 /* The table, with the tables of further functions that `extension_` knows by id: it is asked without a step. */
+/* clang-format off */
 #define CDZ_HOST_WITH(extension_)                                                                  \
-    {                                                                                              \
-        .size = sizeof(cdz_host), .extension = extension_, .fail = cdz_host_fail,                  \
-        .log = cdz_host_log, .alloc = cdz_host_alloc, .scratch = cdz_host_scratch,                 \
-        .config = cdz_host_config, .noise = cdz_host_noise, .now_s = cdz_host_now_s,               \
-    }
+    {.size = sizeof(cdz_host), .extension = extension_, .fail = cdz_host_fail,                     \
+     .log = cdz_host_log, .alloc = cdz_host_alloc, .scratch = cdz_host_scratch,                    \
+     .config = cdz_host_config, .noise = cdz_host_noise, .now_s = cdz_host_now_s}
+/* clang-format on */
 
 /* With no other. */
 extern const cdz_host cdz_bare_host;

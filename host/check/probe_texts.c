@@ -13,10 +13,9 @@ static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
 static const char bytes_of[256] = {BYTES_64(0), BYTES_64(64), BYTES_64(128), BYTES_64(192)};
 
 /* Pieces as real vocabularies have them: leading blanks, brackets in runs, digits, parts of characters. */
-#define WORD(text)                                                                                 \
-    {                                                                                              \
-        text, sizeof text - 1                                                                      \
-    }
+/* clang-format off */
+#define WORD(text) {text, sizeof text - 1}
+/* clang-format on */
 static const cdz_string words[] = {
     WORD(" the"),
     WORD(" of"),

@@ -28,7 +28,8 @@ static int64_t some_integer(const cdz_param *p, uint32_t n_vocab, cdz_wildness w
 
 static double some_real(const cdz_param *p, cdz_wildness wild, uint64_t *random)
 {
-    const bool open_below = p->min<-1e6, open_above = p->max> 1e6;
+    const bool open_below = p->min < -1e6;
+    const bool open_above = p->max > 1e6;
     const double lo = open_below ? (open_above ? -3.0 : p->max - 3.0) : p->min;
     const double hi = open_above ? lo + (open_below ? 6.0 : 3.0) : p->max;
     if (wild == CDZ_WILD && cdz_random_below(random, 4) == 0)

@@ -5,12 +5,14 @@
 #include "base/json.h"
 #include "cadenza/cadenza.h"
 
+struct cdz_named_draft {
+    char *name;
+    cdz_model *model;
+};
+
 /* Zeroed is ready. */
 typedef struct cdz_drafts {
-    struct cdz_named_draft {
-        char *name;
-        cdz_model *model;
-    } * at;
+    struct cdz_named_draft *at;
     size_t n;
 } cdz_drafts;
 

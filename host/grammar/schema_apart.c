@@ -141,12 +141,14 @@ cdz_status cdz_schema_apart(cdz_schema *s, const cdz_schema_list *a, const cdz_s
 
 /* --- many alternatives --------------------------------------------------------------------------------- */
 
+struct spelled_out {
+    const cdz_json *value;
+    uint32_t choice;
+};
+
 /* Values that alternatives spell out, by their hashes. */
 typedef struct apart_values {
-    struct {
-        const cdz_json *value;
-        uint32_t choice;
-    } * at;
+    struct spelled_out *at;
     uint32_t n, cap;
     cdz_item_table table;
 } apart_values;
@@ -187,7 +189,7 @@ static cdz_status note_spelt(cdz_schema *s, apart_values *all, const cdz_schema_
     return CDZ_OK;
 }
 
-static bool requires(const cdz_schema_list *list, const cdz_json *key)
+static bool is_required(const cdz_schema_list *list, const cdz_json *key)
 {
     bool has = false;
     for (uint32_t i = 0; i < list->n && !has; i++) {
@@ -206,7 +208,7 @@ static cdz_status note_choice(cdz_schema *s, apart_values *all, const cdz_schema
     uint32_t types;
     if (!key) return note_spelt(s, all, own, choice, apart);
     CDZ_TRY(cdz_schema_types(s, own, &types));
-    *apart &= !(types & ~(uint32_t)CDZ_TYPE_OBJECT) && requires(own, key);
+    *apart &= !(types & ~(uint32_t)CDZ_TYPE_OBJECT) && is_required(own, key);
     cdz_status st = *apart ? of_key(s, own, key, &at_key) : CDZ_OK;
     if (st == CDZ_OK && *apart) st = note_spelt(s, all, &at_key, choice, apart);
     cdz_schema_list_free(&at_key);

@@ -5,14 +5,17 @@
 #include "cadenza/strategy.h"
 #include "isolate/isolate_state.h"
 
+/* Ids of a sequence that were told already. */
+struct cdz_told {
+    int32_t *ids; /* (len) */
+    uint32_t len, cap;
+};
+
 /* What a process knows of a request of one of its plugins, and what the host has told it. */
 typedef struct cdz_isolate_session {
     uint64_t id;
-    uint64_t incarnation; /* of the process that knows it; 0: none does */
-    struct cdz_told {
-        int32_t *ids; /* (len) */
-        uint32_t len, cap;
-    } * told; /* (n_told) histories, by slot */
+    uint64_t incarnation;  /* of the process that knows it; 0: none does */
+    struct cdz_told *told; /* (n_told) histories, by slot */
     uint32_t n_told;
     cdz_scores lent; /* rows that a drafter's filter is run on; id 0: none yet */
     size_t kept;     /* bytes that answers left with the request */

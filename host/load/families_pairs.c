@@ -31,14 +31,12 @@
     [CDZ_PART_MLP_NORM] = layer ".layer_norm", [CDZ_PART_GATE] = layer ".DenseReluDense.wi_0",     \
     [CDZ_PART_UP] = layer ".DenseReluDense.wi_1", [CDZ_PART_DOWN] = layer ".DenseReluDense.wo"
 
+/* clang-format off */
 #define T5_DECODER(relative, feed_forward)                                                         \
-    {                                                                                              \
-        T5_ATTENTION("decoder", relative), T5_CROSS, feed_forward("decoder.block.#.layer.2")       \
-    }
+    {T5_ATTENTION("decoder", relative), T5_CROSS, feed_forward("decoder.block.#.layer.2")}
 #define T5_ENCODER(relative, feed_forward)                                                         \
-    {                                                                                              \
-        T5_ATTENTION("encoder", relative), feed_forward("encoder.block.#.layer.1")                 \
-    }
+    {T5_ATTENTION("encoder", relative), feed_forward("encoder.block.#.layer.1")}
+/* clang-format on */
 
 static const char *const t5_names[CDZ_N_PARTS] = T5_DECODER("0", T5_PLAIN);
 static const char *const t5_encoder_names[CDZ_N_PARTS] = T5_ENCODER("0", T5_PLAIN);

@@ -249,13 +249,17 @@ const char *const *cdz_settings_texts(const cdz_settings *settings, const cdz_se
     return *(const char *const *const *)(const void *)(home + row->offset);
 }
 
+static void free_texts(void *home)
+{
+    const char *const **texts = home;
+    free((void *)(uintptr_t)*texts);
+}
+
 void cdz_settings_free(cdz_settings *settings)
 {
     const cdz_setting *row;
     for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++)
-        if (row->kind == CDZ_KIND_TEXTS)
-            free((void *)(uintptr_t) *
-                 (const char *const **)(void *)(home_of(settings, row) + row->offset));
+        if (row->kind == CDZ_KIND_TEXTS) free_texts(home_of(settings, row) + row->offset);
     *settings = (cdz_settings){0};
 }
 

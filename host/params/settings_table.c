@@ -381,11 +381,11 @@ static const cdz_setting machine_rows[] = {
     .home = CDZ_HOME_PROGRAM, .offset = CDZ_FIELD_(cdz_program_settings, server.F, ctype)
 /* An option that [server] has too. */
 #define SERVED .group = CDZ_TAKES_SERVER, .section = "server", .served = true
+/* clang-format off */
 #define WAIT(name_, F, otherwise_, ...)                                                            \
-    {                                                                                              \
-        .name = name_, SERVED, .kind = CDZ_KIND_SECONDS, .least = 0.001, .most = 1e6,              \
-        .otherwise = otherwise_, SERVER(F, double), __VA_ARGS__                                    \
-    }
+    {.name = name_, SERVED, .kind = CDZ_KIND_SECONDS, .least = 0.001, .most = 1e6,                 \
+     .otherwise = otherwise_, SERVER(F, double), __VA_ARGS__}
+/* clang-format on */
 
 static const cdz_setting server_rows[] = {
     {.name = "config",
@@ -665,10 +665,10 @@ static const cdz_setting file_rows[] = {
 
 /* --- of a request document ---------------------------------------------------------------------------------- */
 
+/* clang-format off */
 #define NOTE(name_)                                                                                \
-    {                                                                                              \
-        .name = name_, .kind = CDZ_KIND_TEXT, MEMBER(NOTE), HELP("a note of a golden case")        \
-    }
+    {.name = name_, .kind = CDZ_KIND_TEXT, MEMBER(NOTE), HELP("a note of a golden case")}
+/* clang-format on */
 
 static const cdz_setting request_rows[] = {
     {.name = "prompt", MEMBER(TEXTS), HELP("text, or a list of texts")},
@@ -711,10 +711,10 @@ static const cdz_setting request_rows[] = {
 
 /* --- of the environment alone -------------------------------------------------------------------------------- */
 
+/* clang-format off */
 #define VARIABLE(name_, env_, ...)                                                                 \
-    {                                                                                              \
-        .name = name_, .env = env_, .kind = CDZ_KIND_TEXT, HELP(__VA_ARGS__)                       \
-    }
+    {.name = name_, .env = env_, .kind = CDZ_KIND_TEXT, HELP(__VA_ARGS__)}
+/* clang-format on */
 
 static const cdz_setting environment_rows[] = {
     VARIABLE("cpu", "CADENZA_CPU", "force a kernel variant: scalar, avx2, avx512 or neon"),
@@ -743,10 +743,9 @@ static const cdz_setting environment_rows[] = {
 
 /* --- all of them ------------------------------------------------------------------------------------------------ */
 
-#define TABLE(title_, rows_)                                                                       \
-    {                                                                                              \
-        title_, rows_, sizeof rows_ / sizeof rows_[0]                                              \
-    }
+/* clang-format off */
+#define TABLE(title_, rows_) {title_, rows_, sizeof rows_ / sizeof rows_[0]}
+/* clang-format on */
 
 const cdz_setting_table cdz_setting_tables[] = {
     TABLE(NULL, output_rows),

@@ -5,12 +5,14 @@
 
 #include "plug/module.h"
 
+struct cdz_isolated_file {
+    char *file; /* canonical */
+    cdz_module *module;
+};
+
 /* Zeroed: none. */
 typedef struct cdz_isolated {
-    struct cdz_isolated_file {
-        char *file; /* canonical */
-        cdz_module *module;
-    } * at;
+    struct cdz_isolated_file *at;
     size_t n, cap;
 } cdz_isolated;
 

@@ -265,7 +265,7 @@ static bool remove_one(cdz_http_exchange *e, const char *folder, const char *pat
     return true;
 }
 
-static bool delete (cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
+static bool answer_delete(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 {
     char *folder = folder_of(e), *path = folder ? path_of(e, folder) : NULL;
     (void)body;
@@ -277,7 +277,7 @@ static bool delete (cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 
 void cdz_serve_saved_delete(cdz_http_exchange *e)
 {
-    cdz_serve_with_body(e, delete);
+    cdz_serve_with_body(e, answer_delete);
 }
 
 /* --- keeping ------------------------------------------------------------------------------------------------------------- */

@@ -494,13 +494,15 @@ static bool read_python(reading *r, part p)
     return !trimmed(p).len;
 }
 
+typedef bool reads(reading *r, part p);
+
 /* --- all of them -------------------------------------------------------------------------------------------------------- */
 
 size_t cdz_calls_read(cdz_call_body kind, const char *body, size_t len, const cdz_json *tools,
                       bool only_known, cdz_arena *arena, cdz_tool_call *out, size_t most,
                       bool *failed)
 {
-    static bool (*const readers[])(reading * r, part p) = {
+    static reads *const readers[] = {
         [CDZ_CALL_SNIFF] = read_sniffed,     [CDZ_CALL_JSON] = read_values,
         [CDZ_CALL_MISTRAL] = read_mistral,   [CDZ_CALL_PYTHON] = read_python,
         [CDZ_CALL_FUNCTION] = read_function, [CDZ_CALL_DEEPSEEK] = read_deepseek,

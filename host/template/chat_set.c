@@ -138,12 +138,13 @@ static cdz_status read_tokens(cdz_chat_template *chat, const cdz_json *root, cdz
                                         "pad_token", "cls_token", "mask_token"};
     const size_t n = sizeof names / sizeof *names;
     const cdz_json *extra = cdz_json_get(root, "extra_special_tokens");
-    const bool named = cdz_json_is(extra, CDZ_JSON_OBJECT);
-    chat->tokens = cdz_arena_array(&chat->arena, n + (named ? extra->len : 0), sizeof *chat->tokens);
+    /* Not inside the sum: gcc 14.2 reads p->x of "constant + (yes ? p->x : 0)" whatever `yes` is. */
+    const size_t n_extra = cdz_json_is(extra, CDZ_JSON_OBJECT) ? extra->len : 0;
+    chat->tokens = cdz_arena_array(&chat->arena, n + n_extra, sizeof *chat->tokens);
     bool ok = chat->tokens != NULL;
     for (size_t i = 0; ok && i < n; i++)
         ok = add_token(chat, names[i], cdz_json_get(root, names[i]));
-    for (uint32_t i = 0; ok && named && i < extra->len; i++)
+    for (size_t i = 0; ok && i < n_extra; i++)
         ok = add_token(chat, extra->members[i].key, &extra->members[i].value);
     return ok ? CDZ_OK : no_memory(chat, err);
 }

@@ -48,10 +48,9 @@ typedef struct class
 #define INNER    "@@"
 #define WORD_END "</w>"
 #define TEXT_END "<|endoftext|>"
-#define FAIRSEQ                                                                                    \
-    {                                                                                              \
-        "<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"                                   \
-    }
+/* clang-format off */
+#define FAIRSEQ {"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"}
+/* clang-format on */
 
 static const class classes[] = {
     {.name = "GPT2Tokenizer", .roles = {TEXT_END, TEXT_END, TEXT_END}},

@@ -8,29 +8,31 @@
 /* Runs `expression` of v, the lanes of x, in place; the last partial lanes go through a filled copy. */
 #define CDZ_MAP(x, n, expression)                                                                  \
     do {                                                                                           \
+        const size_t end = (n);                                                                    \
         size_t i = 0;                                                                              \
-        for (; i + LANES <= (n); i += LANES) {                                                     \
+        for (; i + LANES <= end; i += LANES) {                                                     \
             const lanes v = l_load((x) + i);                                                       \
             l_store((x) + i, (expression));                                                        \
         }                                                                                          \
-        if (i < (n)) {                                                                             \
-            const lanes v = l_load_part((x) + i, (n)-i, 0.0f);                                     \
-            l_store_part((x) + i, (n)-i, (expression));                                            \
+        if (i < end) {                                                                             \
+            const lanes v = l_load_part((x) + i, end - i, 0.0f);                                   \
+            l_store_part((x) + i, end - i, (expression));                                          \
         }                                                                                          \
     } while (0)
 
 /* The same with w, the lanes of a second row y. */
 #define CDZ_MAP2(x, y, n, expression)                                                              \
     do {                                                                                           \
+        const size_t end = (n);                                                                    \
         size_t i = 0;                                                                              \
-        for (; i + LANES <= (n); i += LANES) {                                                     \
+        for (; i + LANES <= end; i += LANES) {                                                     \
             const lanes v = l_load((x) + i), w = l_load((y) + i);                                  \
             l_store((x) + i, (expression));                                                        \
         }                                                                                          \
-        if (i < (n)) {                                                                             \
-            const lanes v = l_load_part((x) + i, (n)-i, 0.0f);                                     \
-            const lanes w = l_load_part((y) + i, (n)-i, 1.0f);                                     \
-            l_store_part((x) + i, (n)-i, (expression));                                            \
+        if (i < end) {                                                                             \
+            const lanes v = l_load_part((x) + i, end - i, 0.0f);                                   \
+            const lanes w = l_load_part((y) + i, end - i, 1.0f);                                   \
+            l_store_part((x) + i, end - i, (expression));                                          \
         }                                                                                          \
     } while (0)
 

@@ -253,18 +253,18 @@ static bool starts_not(reader *r)
 static cdz_status sign(reader *r, operand *out)
 {
     const bool minus = take(r, "-"), plus = !minus && take(r, "+"),
-               not = !minus && !plus && starts_not(r);
+               negated = !minus && !plus && starts_not(r);
     operand a = {0};
 
     CDZ_TRY(deeper(r));
-    CDZ_TRY(minus || plus || not ? sign(r, &a) : power(r, &a));
+    CDZ_TRY(minus || plus || negated ? sign(r, &a) : power(r, &a));
     r->depth--;
     *out = a;
     if (minus && a.from == CDZ_EXPR_NUMBER) {
         r->e->numbers[a.at] = -r->e->numbers[a.at];
         return CDZ_OK;
     }
-    if (!minus && !not ) return CDZ_OK;
+    if (!minus && !negated) return CDZ_OK;
     return add_step(r, minus ? CDZ_EXPR_NEG : CDZ_EXPR_NOT, a, (operand){0}, (operand){0}, out);
 }
 

@@ -50,7 +50,7 @@ const char *const *cdz_cpu_variants(void)
         "neon",
 #endif
         "scalar",
-        NULL
+        NULL,
     };
     return names;
 }

@@ -477,8 +477,8 @@ void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const
 {
     for (size_t i = 0, same; i < n; i += same) {
         kind_of_product *kind = kind_of(&products[i]);
-        for (same = 1; i + same < n && kind_of(&products[i + same]) == kind; same++)
-            ;
+        same = 1;
+        while (i + same < n && kind_of(&products[i + same]) == kind) same++;
         kind(cdz_cpu(b), products + i, same, x, ldx, m);
     }
 }

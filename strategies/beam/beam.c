@@ -122,7 +122,7 @@ static cdz_status configure(search *s)
 /* Zeroed memory until the strategy returns; remembers a failure in *ok. */
 static void *take(search *s, size_t n, size_t bytes, bool *ok)
 {
-    void *at = n <= SIZE_MAX / bytes ? cdz_scratch(s->step, n * bytes) : NULL;
+    void *at = n <= PTRDIFF_MAX / bytes ? cdz_scratch(s->step, n * bytes) : NULL;
     if (at)
         memset(at, 0, n * bytes);
     else

@@ -3,6 +3,7 @@
 #ifndef CDZ_TESTS_SUPPORT_REFUSED_MEMORY_H
 #define CDZ_TESTS_SUPPORT_REFUSED_MEMORY_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,10 +27,13 @@ void *__libc_realloc(void *old, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void *memory);
 
+/* errno as malloc leaves it: the C library's own functions return it. */
 static bool refuse(void)
 {
     const long n = atomic_fetch_add(&n_asked, 1), at = atomic_load(&refused_at);
-    return at >= 0 && (n == at || (atomic_load(&ever_after) && n > at));
+    if (at < 0 || !(n == at || (atomic_load(&ever_after) && n > at))) return false;
+    errno = ENOMEM;
+    return true;
 }
 
 static void *held(void *memory)

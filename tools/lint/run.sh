@@ -2,6 +2,8 @@
 # The project's own rules, then the checkers. Prints each offence as file:line and fails if there is one.
 # `run.sh quick` lets clang's analyzer give a function up after fewer steps: a quarter of its time. What it gives up early
 # it may also judge wrongly, so a file that is warned of is looked at again to the end, and only that counts.
+# A checker says other things by its version. Those are named here with which the tree is clean; what another one says is told,
+# and fails nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 status=0
@@ -19,10 +21,36 @@ offend() {
 mapfile -t ours < <(git ls-files --cached --others --exclude-standard -- '*.c' '*.h' | while read -r f; do [ -f "$f" ] && echo "$f"; done)
 code() { printf '%s\n' "${ours[@]}" | grep -E "$1" || true; }
 
+for tool in clang-format cppcheck clang clang-tidy; do
+    command -v $tool >/dev/null || { say "lint: there is no $tool"; exit 1; }
+done
+
+# Whether the tool has a version of the list.
+looked_at() { # tool version...
+    local found
+    found=$("$1" --version | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
+    shift
+    grep -qxF -e "$found" -e "${found%.*}" <(printf '%s\n' "$@")
+}
+
+# What a checker said: it fails the run, or is kept in a file.
+judge() { # words of the checker, what it said, tool version...
+    local words=$1 said=$2
+    shift 2
+    if [ -z "$said" ]; then
+        return
+    elif looked_at "$@"; then
+        offend "$said"
+    else
+        printf '%s\n' "$said" >"build/$1.log"
+        say "lint: $words: $("$1" --version | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1) is another version than ${*:2}: what it says is in build/$1.log and fails nothing"
+    fi
+}
+
 say "lint: format"
 mapfile -t formatted < <(code '.' | grep -v -e '^host/token/tables/' -e '^tests/plugins/zoo/')
 unformatted=$(clang-format --dry-run -Werror "${formatted[@]}" 2>&1 | grep -E 'error:' | cut -d: -f1 | sort | uniq -c || true)
-[ -z "$unformatted" ] || offend "$unformatted"
+judge format "$unformatted" clang-format 14 19
 
 say "lint: include direction"
 # folder | what its quoted or cadenza includes may begin with
@@ -94,13 +122,13 @@ bad=$(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plu
 [ -z "$bad" ] || offend "$bad"
 
 say "lint: cppcheck"
-cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
-    --suppressions-list=tools/lint/cppcheck.txt -j "$(nproc)" \
-    -U__clang_analyzer__ -Isdk/include -Ihost -Ikernels $(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins)/.*\.c$') || status=1
+judge cppcheck "$(cppcheck --quiet --std=c11 --inline-suppr --enable=warning,performance,portability \
+    --suppressions-list=tools/lint/cppcheck.txt -j "$(nproc)" -U__clang_analyzer__ -Isdk/include -Ihost -Ikernels \
+    $(code '^(host|kernels|processors|strategies|drafters|schedulers|presses|plugins)/.*\.c$') 2>&1)" cppcheck 2.10
 
 # Of files that clang-tidy does not look at.
 say "lint: clang's warnings"
-python3 tools/lint/clang_warnings.py build $(code '^(kernels|tests)/.*\.c$') || status=1
+judge "clang's warnings" "$(python3 tools/lint/clang_warnings.py build $(code '^(kernels|tests)/.*\.c$') 2>&1 || true)" clang 14 19
 
 say "lint: clang-tidy"
 mapfile -t tidied < <(code '^(host|processors|strategies|drafters|schedulers|presses|plugins)/.*\.c$')
@@ -114,7 +142,7 @@ tidy() { # file
 export fewer_steps
 export -f tidy
 printf '%s\n' "${tidied[@]}" | xargs -P "$(nproc)" -I{} bash -c 'tidy {}' >build/tidy.log
-if grep -E 'warning:|error:' build/tidy.log | sort -u; then status=1; fi
+judge clang-tidy "$(grep -E 'warning:|error:' build/tidy.log | sort -u || true)" clang-tidy 14
 
 [ $status -eq 0 ] && say "lint: clean"
 exit $status

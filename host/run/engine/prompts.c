@@ -251,15 +251,17 @@ cdz_status cdz_run_model_save_prompts(cdz_run_model *model, const char *path,
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */
 
+struct listed_block {
+    cdz_kv_listed listed;
+    bool there;
+};
+
 typedef struct restoring {
     cdz_run_model *model;
     cdz_kv_file file;
     chunk chunk;
-    uint32_t at; /* the place of the chunk's first */
-    struct {
-        cdz_kv_listed listed;
-        bool there;
-    } * known; /* (file.n) */
+    uint32_t at;                /* the place of the chunk's first */
+    struct listed_block *known; /* (file.n) */
     uint32_t n_taken;
     cdz_status status;
     cdz_error *err;

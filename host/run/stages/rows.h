@@ -22,12 +22,14 @@
 
 enum { CDZ_ROW_WORKERS = 16 }; /* at most; row-wise stages run on as many threads */
 
+struct cdz_insertion {
+    cdz_span span;
+    bool counts; /* to the request's length */
+};
+
 /* Of a row's new tokens those that the model did not write, in order. */
 typedef struct cdz_insertions {
-    struct cdz_insertion {
-        cdz_span span;
-        bool counts; /* to the request's length */
-    } * at;          /* (cap) in the request's arena */
+    struct cdz_insertion *at; /* (cap) in the request's arena */
     uint32_t n, cap;
     uint32_t n_uncounted; /* tokens */
 } cdz_insertions;

@@ -164,19 +164,19 @@ typedef struct cdz_param {
 #define CDZ_FIELD_(T, F, ctype)                                                                    \
     (uint32_t)(offsetof(T, F) +                                                                    \
                0 * sizeof(std::enable_if<std::is_same<decltype(T::F), ctype>::value, char>::type))
+/* clang-format off */
 #define CDZ_PARAM_(T, F, ctype, kind_, flags_, def_, min_, max_, text_, help_)                     \
-    {                                                                                              \
-#F, help_, CDZ_FIELD_(T, F, ctype), (uint16_t)(kind_), (uint16_t)(flags_), (double)(def_), \
-            (double)(min_), (double)(max_), text_                                                  \
-    }
+    {#F, help_, CDZ_FIELD_(T, F, ctype), (uint16_t)(kind_), (uint16_t)(flags_), (double)(def_),    \
+     (double)(min_), (double)(max_), text_}
+/* clang-format on */
 #else
+/* clang-format off */
 #define CDZ_FIELD_(T, F, ctype)                                                                    \
     (uint32_t)(offsetof(T, F) + 0 * sizeof(_Generic(((T *)0)->F, ctype : 1)))
 #define CDZ_PARAM_(T, F, ctype, kind_, flags_, def_, min_, max_, text_, help_)                     \
-    {                                                                                              \
-        .name = #F, .help = help_, .offset = CDZ_FIELD_(T, F, ctype), .type = kind_,               \
-        .flags = flags_, .def = def_, .min = min_, .max = max_, .text = text_                      \
-    }
+    {.name = #F, .help = help_, .offset = CDZ_FIELD_(T, F, ctype), .type = kind_,                  \
+     .flags = flags_, .def = def_, .min = min_, .max = max_, .text = text_}
+/* clang-format on */
 #endif
 #define CDZ_NO_LIMIT                1.7976931348623157e308
 #define CDZ_BOOL(T, F, def_, help_) CDZ_PARAM_(T, F, bool, CDZ_T_BOOL, 0, def_, 0, 1, NULL, help_)
@@ -352,12 +352,12 @@ typedef struct cdz_fingerprint {
     uint32_t pointer, status_enum, boolean, size_t_, param, base, request_info, step, scores, host;
 } cdz_fingerprint;
 
+/* clang-format off */
 #define CDZ_FINGERPRINT                                                                            \
-    {                                                                                              \
-        sizeof(void *), sizeof(cdz_status), sizeof(bool), sizeof(size_t), sizeof(cdz_param),       \
-            sizeof(cdz_plugin_base), sizeof(cdz_request_info), sizeof(cdz_step),                   \
-            sizeof(cdz_scores), sizeof(cdz_host)                                                   \
-    }
+    {sizeof(void *), sizeof(cdz_status), sizeof(bool), sizeof(size_t), sizeof(cdz_param),          \
+     sizeof(cdz_plugin_base), sizeof(cdz_request_info), sizeof(cdz_step), sizeof(cdz_scores),      \
+     sizeof(cdz_host)}
+/* clang-format on */
 
 typedef enum cdz_entry_flag {
     CDZ_RESIDENT =

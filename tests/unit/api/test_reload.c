@@ -323,12 +323,12 @@ static void test_hand_over_leaves_the_thread(void **state)
     }
 }
 
+/* clang-format off */
+#define OLD {100, 101, 102, 103, 104, 105, 106, 107}
+/* clang-format on */
+
 static void test_scripts(void **state)
 {
-#define OLD                                                                                        \
-    {                                                                                              \
-        100, 101, 102, 103, 104, 105, 106, 107                                                     \
-    }
     static const exchange_case cases[] = {
         {"states go on", script_b, NULL, {100, 101, 102, 203, 213, 223, 233, 243}, 8},
         {"states are rebuilt", script_c, NULL, {100, 101, 102, 330, 340, 350, 360, 370}, 8},

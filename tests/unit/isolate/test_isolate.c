@@ -243,16 +243,15 @@ static const deed_case deeds[] = {
     {"deep", "its process crashed (SIGSEGV) in apply"},
     {"forges", "its process gave no proper answer in apply"},
     {"lies", "its process gave no proper answer in apply"},
-    {"floods", "its process asked questions without end in apply"},
+    {"floods", "apply took longer than 200 ms (deadline_ms); its process was ended"},
     {"refuses", "test.misdeed: not with ?[31mme?"},
     {"status", "apply returned 77, which is no status"},
 };
 
-/* A short deadline for what is to pass it; the others get time enough for a busy machine, a flood
- * of questions too: on a fast one their number ends before any deadline that is short. */
+/* A short deadline for what is to pass it; the others get time enough for a busy machine. */
 static void misdeed_ini(const char *key, const char *deed, char *out, size_t bytes)
 {
-    const bool endless = strcmp(deed, "loop") == 0;
+    const bool endless = strcmp(deed, "loop") == 0 || strcmp(deed, "floods") == 0;
 
     snprintf(out, bytes,
              "[pipeline]\nprocessors = bad\n[generation]\nmax_new_tokens = 6\nseed = 1\n"
@@ -281,6 +280,13 @@ static void serves_again(const fixture *f, const char *what)
     }
 }
 
+/* A flood ends by its number or by its deadline: which comes first is the machine's matter. */
+static bool says(const char *text, const deed_case *c)
+{
+    return strstr(text, c->want) || (strcmp(c->deed, "floods") == 0 &&
+                                     strstr(text, "its process asked questions without end"));
+}
+
 static void misdeeds(void **state)
 {
     const fixture *f = *state;
@@ -299,7 +305,7 @@ static void misdeeds(void **state)
         cdz_pipeline *pipeline = parse(f, ini);
         const cdz_status st = generate(f, pipeline, row_json, &result, &err);
         if (c->want && st == CDZ_OK) fail_msg("%s: the request went well", c->deed);
-        if (c->want && !strstr(err.text, c->want))
+        if (c->want && !says(err.text, c))
             fail_msg("%s: '%s', expected '%s'", c->deed, err.text, c->want);
         if (!c->want && st != CDZ_OK) fail_msg("%s: %s", c->deed, err.text);
         cdz_result_free(result);

@@ -8,18 +8,11 @@
 
 enum { LAYERS = 2, LENGTH = 300, MOST_BLOCKS = 12, MOST_CHUNK = 128 };
 
-#define ALONG(n)                                                                                   \
-    {                                                                                              \
-        1, n                                                                                       \
-    }
-#define ACROSS(n)                                                                                  \
-    {                                                                                              \
-        n, 1                                                                                       \
-    }
-#define SOME(p, n)                                                                                 \
-    {                                                                                              \
-        p, n                                                                                       \
-    }
+/* clang-format off */
+#define ALONG(n) {1, n}
+#define ACROSS(n) {n, 1}
+#define SOME(p, n) {p, n}
+/* clang-format on */
 
 static const struct model {
     const char *name;

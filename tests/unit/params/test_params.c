@@ -251,10 +251,9 @@ typedef struct one {
     double x;
 } one;
 
-#define ROW(...)                                                                                   \
-    {                                                                                              \
-        .name = "n", .help = "h", .type = CDZ_T_INT, .max = 1, __VA_ARGS__                         \
-    }
+/* clang-format off */
+#define ROW(...) {.name = "n", .help = "h", .type = CDZ_T_INT, .max = 1, __VA_ARGS__}
+/* clang-format on */
 static const struct {
     const char *name;
     cdz_param row;

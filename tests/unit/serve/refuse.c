@@ -53,9 +53,12 @@ OPEN void *__libc_realloc(void *at, size_t bytes);
 OPEN void *__libc_memalign(size_t align, size_t bytes);
 OPEN void __libc_free(void *at);
 
+/* errno as malloc leaves it: the C library's own functions return it. */
 static bool refused(void)
 {
-    return atomic_fetch_add(&shared->asked, 1) == atomic_load(&shared->refused_at);
+    if (atomic_fetch_add(&shared->asked, 1) != atomic_load(&shared->refused_at)) return false;
+    errno = ENOMEM;
+    return true;
 }
 
 static void *held(void *at)
