@@ -95,6 +95,7 @@ typedef struct cdz_int8_tile {
     float *y;
     size_t ldy;
     bool first;
+    bool cold; /* no tile has met these panels before: they come from memory */
 } cdz_int8_tile;
 
 typedef void cdz_int8_fn(const cdz_int8_tile *tile);

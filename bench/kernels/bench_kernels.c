@@ -1,6 +1,6 @@
 /* bench_kernels.c - how near the kernels come to what the machine can do.
  *
- * Prints the limits (reading by four streams per thread, multiply-adds per second), then
+ * Prints the limits (reading by two or four streams per thread, multiply-adds per second), then
  * products and attention as fractions of them. Limits and kernels are measured in turn and
  * medians taken, because a shared machine drifts: compare the ratios of one run. Usage:
  * bench_kernels [variant [threads [most activation rows [number of types]]]]. */

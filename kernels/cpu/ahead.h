@@ -7,7 +7,13 @@
 #include "cpu/intrinsics.h"
 #include "kernels.h"
 
-enum { CDZ_AHEAD_BYTES = 2048, CDZ_AHEAD_IN_PANEL = 384, CDZ_LINE_BYTES = 64 };
+enum {
+    CDZ_AHEAD_BYTES = 2048,
+    CDZ_AHEAD_IN_PANEL = 384,
+    CDZ_AHEAD_IN_FAR_PANELS = 4096, /* where few rows meet two panels in step */
+    CDZ_AHEAD_IN_PANELS = 8192,     /* where 8 or 12 rows do */
+    CDZ_LINE_BYTES = 64
+};
 
 typedef enum cdz_ask {
     CDZ_ASK_NOTHING,
@@ -48,11 +54,12 @@ static inline __attribute__((always_inline)) bool cdz_asks_in_panels(cdz_dtype d
     return dtype == CDZ_Q6_K && height <= 4;
 }
 
-/* For what comes some lines after the n bytes at `at`, of the same panel or the next. */
-static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t *at, size_t n)
+/* For what comes `ahead` bytes after the n at `at`, of the same panel or the next. */
+static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t *at, size_t n,
+                                                                   size_t ahead)
 {
     for (size_t i = 0; i < n; i += CDZ_LINE_BYTES)
-        _mm_prefetch((const char *)at + CDZ_AHEAD_IN_PANEL + i, _MM_HINT_T0);
+        _mm_prefetch((const char *)at + ahead + i, _MM_HINT_T0);
 }
 
 #endif

@@ -5,7 +5,10 @@
 #include "cpu/ahead.h"
 #include "cpu/avx512.h"
 
-enum { MOST_SUMS = 12 }; /* accumulators of a tile: height times far panels */
+enum {
+    MOST_SUMS = 12, /* accumulators: rows times far panels */
+    MOST_FAR = 2
+};
 
 typedef __m512i words;
 
@@ -37,6 +40,7 @@ CDZ_INLINE words bytes_of(int value)
  * the loop runs, so that the code is there once. */
 typedef struct place {
     size_t word, upper;
+    int sub;
     __m128i shift; /* of nibbles */
     words turn;    /* right, brings the upper bits to bit 4, of Q3_K to bit 2 */
 } place;
@@ -45,12 +49,12 @@ CDZ_INLINE place place_of(cdz_dtype type, int sub)
 {
     const int half = sub / 4, group = sub % 4;
     if (type == CDZ_Q6_K)
-        return (place){(size_t)(half * 24 + 8 + group % 2 * 8), (size_t)half * 24,
+        return (place){(size_t)(half * 24 + 8 + group % 2 * 8), (size_t)half * 24, sub,
                        _mm_cvtsi32_si128(group / 2 * 4), _mm512_set1_epi32(2 * group - 4)};
     if (type == CDZ_Q2_K || type == CDZ_Q3_K)
-        return (place){(size_t)(half * 8), 0, _mm_cvtsi32_si128(group * 2),
+        return (place){(size_t)(half * 8), 0, sub, _mm_cvtsi32_si128(group * 2),
                        _mm512_set1_epi32(sub - 2)};
-    return (place){(size_t)(sub / 2 * 8), 0, _mm_cvtsi32_si128(sub % 2 * 4),
+    return (place){(size_t)(sub / 2 * 8), 0, sub, _mm_cvtsi32_si128(sub % 2 * 4),
                    _mm512_set1_epi32(sub - 4)};
 }
 
@@ -171,22 +175,41 @@ CDZ_INLINE void add_factors(cdz_dtype type, __m512 *acc, words whole, __m512 d, 
         *acc = _mm512_fnmadd_ps(m, _mm512_set1_ps(x->s), *acc);
 }
 
-/* One block of 32 of one panel by `height` rows. */
-CDZ_INLINE void block(cdz_dtype type, int height, const uint8_t *w, const place *at, __m512 d,
-                      __m512 m, const cdz_x8 *x, __m512 *acc)
+/* Some rows of a tile by panels that lie `apart` bytes from each other, at a block. Its bytes are here because a call that
+ * asks for them within the loop takes all sums from their registers. */
+typedef struct strip {
+    const uint8_t *w;
+    size_t apart, bytes;
+    const cdz_x8 *x;
+    size_t tall; /* rows of the tile */
+    bool ask;    /* for what comes after the block */
+} strip;
+
+/* A block of 32 of `far` panels by `height` rows. Activations are loaded once for all panels: a load for each product
+ * would take longer than the product. */
+CDZ_INLINE void block(cdz_dtype type, int height, int far, const strip *s, const place *at,
+                      const factors *f, __m512 *acc)
 {
     words sums[MOST_SUMS];
     CDZ_UNROLL
-    for (int r = 0; r < height; r++) sums[r] = _mm512_set1_epi32(-offset_of(type) * x[r].sum);
+    for (int i = 0; i < far * height; i++)
+        sums[i] = _mm512_set1_epi32(-offset_of(type) * s->x[i % height].sum);
     CDZ_UNROLL
     for (int g = 0; g < 8; g++) {
-        const words u = weights(type, w, at, g);
+        words u[MOST_FAR];
         CDZ_UNROLL
-        for (int r = 0; r < height; r++)
-            sums[r] = _mm512_dpbusd_epi32(sums[r], u, four_of_x(&x[r], g));
+        for (int p = 0; p < far; p++) u[p] = weights(type, s->w + (size_t)p * s->apart, at, g);
+        CDZ_UNROLL
+        for (int i = 0; i < far * height; i++) {
+            const int r = i / far, p = i % far;
+            sums[p * height + r] =
+                _mm512_dpbusd_epi32(sums[p * height + r], u[p], four_of_x(&s->x[r], g));
+        }
     }
     CDZ_UNROLL
-    for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, m, &x[r]);
+    for (int i = 0; i < far * height; i++)
+        add_factors(type, &acc[i], sums[i], f[i / height].d[at->sub], f[i / height].m[at->sub],
+                    &s->x[i % height]);
 }
 
 CDZ_INLINE bool has_halves(cdz_dtype type)
@@ -233,8 +256,8 @@ CDZ_INLINE void take_minima(int height, const uint8_t *w, int sub, const cdz_x8 
 }
 
 /* The same for the types whose halves of 16 have scales of their own. */
-CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, int sub,
-                                const place *at, const cdz_x8 *x, __m512 *acc)
+CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, const place *at,
+                                const cdz_x8 *x, __m512 *acc)
 {
     words sums[MOST_SUMS];
     CDZ_UNROLL
@@ -250,7 +273,7 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, in
             for (int r = 0; r < height; r++)
                 part[r] = _mm512_dpbusd_epi32(part[r], u, four_of_x(&x[r], g));
         }
-        const words scale = scale_of_16(type, w, 2 * sub + h);
+        const words scale = scale_of_16(type, w, 2 * at->sub + h);
         CDZ_UNROLL
         for (int r = 0; r < height; r++) {
             const words scaled = _mm512_mullo_epi32(part[r], scale);
@@ -260,72 +283,115 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, in
     const __m512 d = halves_at(w);
     CDZ_UNROLL
     for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, d, &x[r]);
-    if (type == CDZ_Q2_K) take_minima(height, w, sub, x, acc);
+    if (type == CDZ_Q2_K) take_minima(height, w, at->sub, x, acc);
 }
 
-/* A block of the type by all rows, of `far` panels that lie `apart` bytes from each other. */
-CDZ_INLINE void whole_block(cdz_dtype type, int height, int far, const uint8_t *w, size_t apart,
-                            const cdz_x8 *x, __m512 *acc)
+CDZ_INLINE bool is_large(cdz_dtype type)
 {
-    const int subs = (int)(type >= CDZ_Q2_K && type <= CDZ_Q6_K ? 8 : 1);
-    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS / (size_t)subs;
-    factors f[4];
+    return type >= CDZ_Q2_K && type <= CDZ_Q6_K;
+}
+
+/* For what comes after n bytes of the panels. */
+CDZ_INLINE void ask_ahead(int far, const strip *s, size_t from, size_t n)
+{
     CDZ_UNROLL
-    for (int p = 0; p < far; p++) find_factors(type, w + (size_t)p * apart, &f[p]);
-    for (int sub = 0; sub < subs; sub++, x += height) {
+    for (int p = 0; p < far; p++)
+        cdz_ask_in_panel(s->w + (size_t)p * s->apart + from, n,
+                         s->tall < 8 ? CDZ_AHEAD_IN_FAR_PANELS : CDZ_AHEAD_IN_PANELS);
+}
+
+/* A block of the type. */
+CDZ_INLINE void whole_block(cdz_dtype type, int height, int far, strip s, __m512 *acc)
+{
+    const int subs = is_large(type) ? 8 : 1;
+    const size_t bytes = s.bytes / (size_t)subs;
+    factors f[MOST_FAR];
+    CDZ_UNROLL
+    for (int p = 0; p < far; p++) find_factors(type, s.w + (size_t)p * s.apart, &f[p]);
+    for (int sub = 0; sub < subs; sub++, s.x += s.tall) {
         const place at = place_of(type, sub);
-        const size_t ask = cdz_asks_in_panels(type, height) ? bytes : 0;
+        if (s.ask) ask_ahead(far, &s, (size_t)sub * bytes, bytes);
+        if (!has_halves(type)) {
+            block(type, height, far, &s, &at, f, acc);
+            continue;
+        }
         CDZ_UNROLL
         for (int p = 0; p < far; p++)
-            cdz_ask_in_panel(w + (size_t)p * apart + (size_t)sub * bytes, ask);
-        CDZ_UNROLL
-        for (int p = 0; p < far; p++)
-            if (has_halves(type))
-                block_of_halves(type, height, w + (size_t)p * apart, sub, &at, x, acc + p * height);
-            else
-                block(type, height, w + (size_t)p * apart, &at, f[p].d[sub], f[p].m[sub], x,
-                      acc + p * height);
+            block_of_halves(type, height, s.w + (size_t)p * s.apart, &at, s.x, acc + p * height);
     }
 }
 
-/* `far` panels in step: as many streams from memory. */
-CDZ_INLINE void far_panels(cdz_dtype type, int height, int far, const cdz_int8_tile *t,
-                           const uint8_t *w, size_t apart, float *y, size_t apart_y)
+/* Rows [row, row + height) of a tile by panels p, p + apart ... */
+typedef struct corner {
+    size_t row, p, apart;
+} corner;
+
+/* Of its output i, row by row of one panel, then of the next. */
+CDZ_INLINE float *output_at(const cdz_int8_tile *t, const corner *c, int height, int i)
 {
-    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS, per = cdz_dtype_block(type) / 32;
-    const cdz_x8 *x = t->x;
+    const size_t p = c->p + (size_t)(i / height) * c->apart, row = c->row + (size_t)(i % height);
+    return t->y + row * t->ldy + p * CDZ_PANEL_ROWS;
+}
+
+/* Whole bytes by one row are so little work that nothing but reading takes time. */
+CDZ_INLINE bool asks(cdz_dtype type, int tall)
+{
+    return type != CDZ_Q8_0 || tall > 1;
+}
+
+/* `far` panels in step: as many streams from memory. The first rows of a tile ask for what comes. */
+CDZ_INLINE void far_panels(cdz_dtype type, int tall, int height, int far, const cdz_int8_tile *t,
+                           const corner *c)
+{
+    const size_t per = cdz_dtype_block(type) / 32;
+    strip s = {(const uint8_t *)t->w + c->p * t->stride,
+               c->apart * t->stride,
+               cdz_dtype_bytes(type) * CDZ_PANEL_ROWS,
+               t->x + c->row,
+               (size_t)tall,
+               t->cold && c->row == 0 && asks(type, tall)};
     __m512 acc[MOST_SUMS];
     CDZ_UNROLL
     for (int i = 0; i < height * far; i++)
-        acc[i] = t->first ? _mm512_setzero_ps()
-                          : _mm512_loadu_ps(y + (size_t)(i % height) * t->ldy +
-                                            (size_t)(i / height) * apart_y);
-    for (size_t b = 0; b < t->blocks; b += per, w += bytes, x += per * (size_t)height)
-        whole_block(type, height, far, w, apart, x, acc);
+        acc[i] = t->first ? _mm512_setzero_ps() : _mm512_loadu_ps(output_at(t, c, height, i));
+    for (size_t b = t->blocks; b > 0; b -= per, s.w += s.bytes, s.x += per * s.tall)
+        whole_block(type, height, far, s, acc);
     CDZ_UNROLL
-    for (int i = 0; i < height * far; i++)
-        _mm512_storeu_ps(y + (size_t)(i % height) * t->ldy + (size_t)(i / height) * apart_y, acc[i]);
+    for (int i = 0; i < height * far; i++) _mm512_storeu_ps(output_at(t, c, height, i), acc[i]);
 }
 
-CDZ_INLINE void all_panels(cdz_dtype type, int height, int far, const cdz_int8_tile *t)
+/* A tile of `tall` rows, `height` at a time. */
+CDZ_INLINE void all_panels(cdz_dtype type, int tall, int height, int far, const cdz_int8_tile *t)
 {
     const size_t each = t->panels / (size_t)far;
-    const uint8_t *w = t->w;
     for (size_t p = 0; p < each; p++)
-        far_panels(type, height, far, t, w + p * t->stride, each * t->stride,
-                   t->y + p * CDZ_PANEL_ROWS, each * CDZ_PANEL_ROWS);
+        for (int row = 0; row < tall; row += height)
+            far_panels(type, tall, height, far, t, &(corner){(size_t)row, p, each});
     for (size_t p = each * (size_t)far; p < t->panels; p++)
-        far_panels(type, height, 1, t, w + p * t->stride, 0, t->y + p * CDZ_PANEL_ROWS, 0);
+        for (int row = 0; row < tall; row += height)
+            far_panels(type, tall, height, 1, t, &(corner){(size_t)row, p, 0});
+}
+
+/* Panels in step for `height` rows. Sums of halves leave no registers for those of a second panel. */
+CDZ_INLINE int in_step(cdz_dtype type, int height)
+{
+    const int most = type == CDZ_Q3_K ? 1 : has_halves(type) ? 2 : 4;
+    return height <= most ? 2 : 1;
 }
 
 CDZ_INLINE void tile(cdz_dtype type, const cdz_int8_tile *t)
 {
     switch (t->height) {
-    case 12: all_panels(type, 12, 1, t); break;
-    case 8: all_panels(type, 8, 1, t); break;
-    case 4: all_panels(type, 4, 2, t); break;
-    case 2: all_panels(type, 2, 4, t); break;
-    default: all_panels(type, 1, 4, t); break;
+    case 12: /* of a large block more is worked out for every six rows than a second panel saves */
+        if (is_large(type))
+            all_panels(type, 12, 12, 1, t);
+        else
+            all_panels(type, 12, 6, 2, t);
+        break;
+    case 8: all_panels(type, 8, 8, 1, t); break;
+    case 4: all_panels(type, 4, 4, in_step(type, 4), t); break;
+    case 2: all_panels(type, 2, 2, in_step(type, 2), t); break;
+    default: all_panels(type, 1, 1, in_step(type, 1), t); break;
     }
 }
 

@@ -105,9 +105,11 @@ typedef struct span {
 
 static void all_tiles(const rounded *x, cdz_dtype dtype, cdz_int8_tile t, size_t from_block)
 {
+    const bool cold = t.cold;
     float *y = t.y;
     for (size_t row = 0; row < x->m; row += t.height) {
         t.height = height_at(x, row);
+        t.cold = cold && row == 0;
         t.x = x->x + row * x->blocks + from_block * t.height;
         t.y = y + row * t.ldy;
         x->set->int8_tile[dtype](&t);
@@ -176,7 +178,8 @@ static void span_by_all(const rounded *x, const span *s, float *y, size_t ldy, b
                                  .blocks = s->kc / CDZ_X8,
                                  .y = y,
                                  .ldy = ldy,
-                                 .first = first};
+                                 .first = first,
+                                 .cold = true};
         all_tiles(x, dtype, t, 0);
         done = t.panels * CDZ_PANEL_ROWS;
     }

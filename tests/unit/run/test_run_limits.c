@@ -1,4 +1,5 @@
 /* test_run_limits.c - run/pass/limits.h: what turns read, in which order. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,6 +46,8 @@ static void turns_go_round(void **state)
             assert_true(r.bytes == all && r.seconds > before);
         }
         assert_true(cdz_limit_reader_gbs(&r) > 0 && r.highest_gbs >= cdz_limit_reader_gbs(&r));
+        assert_true(r.ways[0].bytes == cases[c].turns[0] + cases[c].turns[2]);
+        assert_true(r.ways[1].bytes == cases[c].turns[1]);
         cdz_limit_reader_free(&r);
     }
     free(data);
@@ -62,11 +65,22 @@ static void nothing_is_read_of_nothing(void **state)
     b->api->destroy(b);
 }
 
+/* The limit is what the faster way reaches, not what both do together; a way that had no turn yet says nothing. */
+static void the_faster_way_counts(void **state)
+{
+    (void)state;
+    const cdz_limit_reader both = {.ways = {{3e9, 1.0}, {3e9, 0.5}}, .bytes = 6e9, .seconds = 1.5},
+                           one = {.ways = {{3e9, 1.0}}, .bytes = 3e9, .seconds = 1.0};
+    assert_true(fabs(cdz_limit_reader_gbs(&both) - 6.0) < 1e-9);
+    assert_true(fabs(cdz_limit_reader_gbs(&one) - 3.0) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_go_round),
         cmocka_unit_test(nothing_is_read_of_nothing),
+        cmocka_unit_test(the_faster_way_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
