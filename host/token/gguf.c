@@ -22,7 +22,7 @@ enum {
 };
 
 /* token_type */
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
+enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
 
 typedef struct token {
     const char *text;
@@ -170,12 +170,23 @@ static void put_text(writer *w, const char *text, size_t len)
     cdz_json_write_string(w->out, text, len);
 }
 
+/* What the converter makes up for rows of the embedding that no token has: "[PAD151]". They have no text. */
+static bool is_filler(const token *t)
+{
+    static const char before[] = "[PAD";
+    const size_t from = sizeof before - 1;
+    if (t->type != UNUSED || t->len < from + 2 || memcmp(t->text, before, from) != 0) return false;
+    size_t end = from;
+    while (end < t->len && t->text[end] >= '0' && t->text[end] <= '9') end++;
+    return end > from && end + 1 == t->len && t->text[end] == ']';
+}
+
 static void write_vocab(writer *w)
 {
     cdz_buf_puts(w->out, "\"vocab\":{");
     bool first = true;
     for (uint32_t i = 0; i < w->n; i++) {
-        if (w->tokens[i].again) continue;
+        if (w->tokens[i].again || is_filler(&w->tokens[i])) continue;
         if (!first) cdz_buf_putc(w->out, ',');
         first = false;
         put_text(w, w->tokens[i].text, w->tokens[i].len);
@@ -339,7 +350,7 @@ static cdz_status read_role(const writer *w, const char *key, uint64_t *id, cons
     if (*id >= w->n)
         return cdz_err(w->err, CDZ_E_INPUT, "%s: %s is %llu, there are %u tokens", w->g->path, key,
                        (unsigned long long)*id, (unsigned)w->n);
-    *out = &w->tokens[*id];
+    if (!is_filler(&w->tokens[*id])) *out = &w->tokens[*id];
     return CDZ_OK;
 }
 
@@ -376,7 +387,7 @@ static void write_cutting(writer *w)
     const cdz_gguf_pre *pre = w->pre;
     if (pre->nfc) cdz_buf_puts(w->out, "\"normalizer\":{\"type\":\"NFC\"},");
     cdz_buf_puts(w->out, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
-    for (size_t i = 0; i < 4 && pre->patterns[i]; i++) {
+    for (size_t i = 0; i < CDZ_GGUF_PATTERNS && pre->patterns[i]; i++) {
         cdz_buf_puts(w->out, "{\"type\":\"Split\",\"behavior\":\"Isolated\",\"invert\":false,"
                              "\"pattern\":{\"Regex\":");
         put_text(w, pre->patterns[i], strlen(pre->patterns[i]));

@@ -7,21 +7,48 @@
 #include "load/gguf.h"
 
 /* near: the file has numbers that another program has rounded, or made of several: the divisors of llama3's rope, norms with the 1
- * added, folded multipliers; or keys that are permuted and not rotated, which are summed up in another order. */
+ * added, folded multipliers; or keys that are permuted and not rotated, which are summed up in another order. In converted/ are
+ * those of llama.cpp's own converter (make_converted.py). */
 static const struct {
     const char *name;
     bool near;
-} models[] = {{"llama_bf16", false},    {"llama_tied_l3", true}, {"mistral_sw", false},
-              {"mixtral", false},       {"gemma3", false},       {"gpt_neox", false},
-              {"phi3", false},          {"qwen2_sw", false},     {"cohere2", false},
-              {"glm4_moe", false},      {"granite", false},      {"granitemoe", false},
-              {"llama4", true},         {"olmo3", false},        {"qwen2_moe", false},
-              {"gpt_oss_mxfp4", false}, {"deepseek_v2", false},  {"deepseek_v3", false},
-              {"stablelm2", false},     {"falcon_40b", false},   {"bloom", false},
-              {"apertus", true},        {"mamba2", false},       {"granitemoehybrid", true},
-              {"falcon_h1", true},      {"nemotron_h", false},   {"lfm2", false},
-              {"lfm2_moe", false},      {"qwen3_next", true},    {"qwen3_5", true},
-              {"qwen3_5_moe", true},    {"gemma3n", true}};
+} models[] = {{"llama_bf16", false},
+              {"llama_tied_l3", true},
+              {"mistral_sw", false},
+              {"mixtral", false},
+              {"gemma3", false},
+              {"gpt_neox", false},
+              {"phi3", false},
+              {"qwen2_sw", false},
+              {"cohere2", false},
+              {"glm4_moe", false},
+              {"granite", false},
+              {"granitemoe", false},
+              {"llama4", true},
+              {"olmo3", false},
+              {"qwen2_moe", false},
+              {"starcoder2", false},
+              {"gpt_oss_mxfp4", false},
+              {"deepseek_v2", false},
+              {"deepseek_v3", false},
+              {"stablelm2", false},
+              {"falcon_40b", false},
+              {"bloom", false},
+              {"apertus", true},
+              {"mamba2", false},
+              {"granitemoehybrid", true},
+              {"nemotron_h", false},
+              {"lfm2", false},
+              {"lfm2_moe", false},
+              {"qwen3_next", true},
+              {"qwen3_5", true},
+              {"qwen3_5_moe", true},
+              {"gemma3n", true},
+              {"converted/falcon_h1", true},    /* a norm whose name ends early */
+              {"converted/ministral3", false},  /* yarn, queries that grow */
+              {"converted/qwen3_yarn", false},  /* queries, keys and values in one tensor */
+              {"converted/deepseek_v3", false}, /* no word for the router's sigmoids */
+              {"converted/qwen3_5", true}};     /* the same with gates, beside recurrent layers */
 
 static float *prompt_logits(const char *model, size_t *n)
 {
@@ -41,7 +68,9 @@ static void logits_are_the_folders(void **state)
         char path[128];
         size_t n, n_file;
         snprintf(path, sizeof path, "../gguf/%s.gguf", models[i].name);
-        float *folder = prompt_logits(models[i].name, &n), *file = prompt_logits(path, &n_file);
+        const char *slash = strchr(models[i].name, '/');
+        float *folder = prompt_logits(slash ? slash + 1 : models[i].name, &n),
+              *file = prompt_logits(path, &n_file);
         assert_int_equal(n, n_file);
         for (size_t j = 0; j < n; j++)
             if (models[i].near ? !(fabsf(folder[j] - file[j]) <= 1e-4f)
@@ -83,6 +112,34 @@ static void weights_stay_mapped(void **state)
     const char *begin = w->tensors.files[0].data, *end = begin + w->tensors.files[0].size;
     const char *expert = w->layers[0].experts[1].up.w.data;
     assert_true(expert >= begin && expert < end);
+    cdz_weights_close(w);
+}
+
+/* The converter writes a folder's parameters of sampling, but for do_sample. */
+static void parameters_of_sampling_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"temperature", 0.5},         {"top_k", 7},        {"top_p", 0.75},
+                   {"repetition_penalty", 1.25}, {"eos_token_id", 2}, {"bos_token_id", 1},
+                   {"pad_token_id", 0}};
+    cdz_weights *w;
+    cdz_error err = {0};
+    must(cdz_weights_open(CADENZA_TEST_DATA "/gguf/converted/ministral3.gguf", &w, &err), &err);
+    const cdz_json *config = cdz_weights_generation_config(w);
+    assert_non_null(config);
+    assert_int_equal(cdz_json_get(config, "do_sample")->type, CDZ_JSON_BOOL);
+    assert_true(cdz_json_get(config, "do_sample")->boolean);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        double value = -1;
+        assert_true(cdz_json_number(cdz_json_get(config, numbers[i].key), &value));
+        assert_true(value == numbers[i].value);
+    }
+    cdz_weights_close(w);
+    must(cdz_weights_open(CADENZA_TEST_DATA "/gguf/llama_bf16.gguf", &w, &err), &err);
+    assert_null(cdz_weights_generation_config(w));
     cdz_weights_close(w);
 }
 
@@ -189,6 +246,7 @@ int main(void)
         cmocka_unit_test(logits_are_the_folders),
         cmocka_unit_test(quantised_logits_are_the_widened_ones),
         cmocka_unit_test(weights_stay_mapped),
+        cmocka_unit_test(parameters_of_sampling_are_read),
         cmocka_unit_test(lying_metadata_is_a_sentence),
     };
     return cmocka_run_group_tests_name("gguf models", tests, NULL, NULL);
