@@ -71,14 +71,45 @@ static const cdz_gguf_arch archs[] = {
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return text && strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+/* Files that lie beside a model's, and are none. */
+static cdz_status refuse_others(const cdz_gguf *g, const char *arch, size_t len, cdz_error *err)
+{
+    static const struct {
+        const char *type, *arch, *what;
+    } others[] = {
+        {"mmproj", "clip", "a projector of images or sounds (mmproj); name the model's own file"},
+        {"adapter", NULL, "an adapter (LoRA), which is not supported; name a whole model's file"},
+        {"imatrix", "imatrix", "a quantiser's importance matrix; name a model's file"},
+        {NULL, "controlvector",
+         "a control vector; name a model's file, and this one as --control-vector"},
+        {NULL, "eagle3", "a draft that needs its target's hidden states, which is not supported"},
+        {NULL, "dflash", "a draft that needs its target's hidden states, which is not supported"},
+    };
+    const char *type = NULL;
+    size_t type_len = 0;
+    CDZ_TRY(cdz_gguf_string(g, "general.type", &type, &type_len, err));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if ((others[i].type && is_word(type, type_len, others[i].type)) ||
+            (others[i].arch && is_word(arch, len, others[i].arch)))
+            return cdz_err(err, CDZ_E_UNSUPPORTED, "%s: is no model but %s", g->path,
+                           others[i].what);
+    return CDZ_OK;
+}
+
 cdz_status cdz_gguf_find_arch(const cdz_gguf *g, const cdz_gguf_arch **out, cdz_error *err)
 {
     const char *name = NULL;
     size_t len = 0;
     CDZ_TRY(cdz_gguf_string(g, "general.architecture", &name, &len, err));
+    CDZ_TRY(refuse_others(g, name, len, err));
     if (!name) return cdz_err(err, CDZ_E_INPUT, "%s: general.architecture is missing", g->path);
     for (size_t i = 0; i < N_ARCHS; i++) {
-        if (strlen(archs[i].name) != len || memcmp(archs[i].name, name, len) != 0) continue;
+        if (!is_word(name, len, archs[i].name)) continue;
         *out = &archs[i];
         return CDZ_OK;
     }
@@ -166,6 +197,15 @@ static cdz_status write_heads(cdz_gguf_writer *w)
     return CDZ_OK;
 }
 
+static bool has_layer(const cdz_gguf *g, unsigned i)
+{
+    char begin[32];
+    const int len = snprintf(begin, sizeof begin, "blk.%u.", i);
+    for (size_t t = 0; t < g->tensors.n_items; t++)
+        if (strncmp(g->tensors.items[t].name, begin, (size_t)len) == 0) return true;
+    return false;
+}
+
 /* Layers that only foretell more tokens are counted with the others; they come last, and are not read. */
 static cdz_status write_layers(cdz_gguf_writer *w)
 {
@@ -178,6 +218,11 @@ static cdz_status write_layers(cdz_gguf_writer *w)
         return cdz_err(w->err, CDZ_E_INPUT,
                        "%s: %s.nextn_predict_layers is %llu, there are %llu layers", w->g->path,
                        w->arch->name, (unsigned long long)foretelling, (unsigned long long)n);
+    if (!has_layer(w->g, 0))
+        return cdz_err(w->err, CDZ_E_UNSUPPORTED,
+                       "%s: has only the layers that foretell further tokens (MTP), which are not "
+                       "supported; name the model's own file",
+                       w->g->path);
     cdz_gguf_put_uint(w, w->family->keys->layers, n - foretelling);
     return CDZ_OK;
 }

@@ -5,6 +5,7 @@
 #include "support/run_support.h"
 
 #include "load/gguf.h"
+#include "support/gguf_bytes.h"
 
 /* near: the file has numbers that another program has rounded, or made of several: the divisors of llama3's rope, norms with the 1
  * added, folded multipliers; or keys that are permuted and not rotated, which are summed up in another order. In converted/ are
@@ -240,6 +241,80 @@ static void lying_metadata_is_a_sentence(void **state)
         must_be_a_sentence(lies_of_others[i].model, &lies_of_others[i].of);
 }
 
+/* --- files beside a model's ------------------------------------------------------------------- */
+
+/* Of one number, a row of a matrix. */
+static void put_tensor(cdz_buf *to, const char *name, uint64_t offset)
+{
+    gguf_string(to, name, strlen(name));
+    gguf_number(to, 2, 4);
+    gguf_number(to, 1, 8);
+    gguf_number(to, 1, 8);
+    gguf_number(to, 0, 4);
+    gguf_number(to, offset, 8);
+}
+
+static void must_be_refused(const cdz_buf *file, const char *sentence)
+{
+    char path[] = "/tmp/cadenza-gguf-XXXXXX";
+    cdz_weights *w = NULL;
+    cdz_error err = {0};
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, file->data, file->len), (ssize_t)file->len);
+    const cdz_status st = cdz_weights_open(path, &w, &err);
+    if (st != CDZ_E_UNSUPPORTED || !strstr(err.text, sentence))
+        fail_msg("%d %s", (int)st, err.text);
+    close(fd);
+    unlink(path);
+}
+
+static void what_is_no_model_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch, *type, *sentence;
+    } others[] = {
+        {"clip", "mmproj", "is no model but a projector of images or sounds (mmproj)"},
+        {"clip", "model", "is no model but a projector of images or sounds (mmproj)"},
+        {"llama", "adapter", "is no model but an adapter (LoRA)"},
+        {"llama", "imatrix", "is no model but a quantiser's importance matrix"},
+        {"controlvector", "model",
+         "is no model but a control vector; name a model's file, and this one as --control-vector"},
+        {"eagle3", "model", "is no model but a draft that needs its target's hidden states"},
+        {"clipper", "model",
+         "general.architecture \"clipper\" is not supported; supported are llama,"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        cdz_buf file = {0};
+        gguf_head(&file, 0, 2);
+        gguf_word(&file, "general.architecture", others[i].arch);
+        gguf_word(&file, "general.type", others[i].type);
+        must_be_refused(&file, others[i].sentence);
+        cdz_buf_free(&file);
+    }
+}
+
+/* As the converter's --mtp leaves them: the embedding, and layers after the model's last. */
+static void foretelling_layers_alone_are_named(void **state)
+{
+    (void)state;
+    cdz_buf file = {0};
+    gguf_head(&file, 2, 5);
+    gguf_word(&file, "general.architecture", "qwen35");
+    gguf_count(&file, "qwen35.context_length", 8);
+    gguf_count(&file, "qwen35.embedding_length", 1);
+    gguf_count(&file, "qwen35.block_count", 3);
+    gguf_count(&file, "qwen35.nextn_predict_layers", 1);
+    put_tensor(&file, "token_embd.weight", 0);
+    put_tensor(&file, "blk.2.nextn.eh_proj.weight", 32);
+    while (file.len % 32) cdz_buf_putc(&file, 0);
+    gguf_number(&file, 0, 8);
+    for (int i = 0; i < 32; i++) cdz_buf_putc(&file, 0);
+    must_be_refused(&file, "has only the layers that foretell further tokens (MTP)");
+    cdz_buf_free(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +323,8 @@ int main(void)
         cmocka_unit_test(weights_stay_mapped),
         cmocka_unit_test(parameters_of_sampling_are_read),
         cmocka_unit_test(lying_metadata_is_a_sentence),
+        cmocka_unit_test(what_is_no_model_is_named),
+        cmocka_unit_test(foretelling_layers_alone_are_named),
     };
     return cmocka_run_group_tests_name("gguf models", tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "support/gguf_bytes.h"
 #include "template/chat.h"
 #include "token/gguf.h"
 #include "token/tokenizer.h"
@@ -232,23 +233,6 @@ typedef struct pieces {
     size_t n;
 } pieces;
 
-static void put_number(cdz_buf *to, uint64_t value, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) cdz_buf_putc(to, (char)(value >> 8 * i & 255));
-}
-
-static void put_string(cdz_buf *to, const char *text, size_t len)
-{
-    put_number(to, len, 8);
-    cdz_buf_add(to, text, len);
-}
-
-static void put_key(cdz_buf *to, const char *key, uint32_t type)
-{
-    put_string(to, key, strlen(key));
-    put_number(to, type, 4);
-}
-
 /* GPT-2's letters for bytes. */
 static void letter_of(unsigned char byte, char out[8])
 {
@@ -281,7 +265,7 @@ static uint64_t put_pieces(const pieces *p, cdz_buf *to, bool merges)
                     text[n_text++] = ' ';
                     n_text += spell(p, k, i + len, text + n_text);
                 }
-                put_string(to, text, n_text);
+                gguf_string(to, text, n_text);
                 n++;
             }
     return n;
@@ -291,9 +275,9 @@ static void put_list(const pieces *p, cdz_buf *to, const char *key, bool merges)
 {
     cdz_buf items = {0};
     const uint64_t n = put_pieces(p, &items, merges);
-    put_key(to, key, 9);
-    put_number(to, 8, 4);
-    put_number(to, n, 8);
+    gguf_key(to, key, GGUF_ARRAY);
+    gguf_number(to, GGUF_STRING, 4);
+    gguf_number(to, n, 8);
     cdz_buf_add(to, items.data, items.len);
     cdz_buf_free(&items);
 }
@@ -304,14 +288,9 @@ static void make_file(const char *path, const char *pre, const char *text)
     cdz_buf out = {0};
     assert_true(p.n < 64);
     for (size_t i = 0; i < p.n; i++) letter_of((unsigned char)text[i], p.at[i]);
-    cdz_buf_puts(&out, "GGUF");
-    put_number(&out, 3, 4);
-    put_number(&out, 0, 8);
-    put_number(&out, 4, 8);
-    put_key(&out, "tokenizer.ggml.model", 8);
-    put_string(&out, "gpt2", 4);
-    put_key(&out, "tokenizer.ggml.pre", 8);
-    put_string(&out, pre, strlen(pre));
+    gguf_head(&out, 0, 4);
+    gguf_word(&out, "tokenizer.ggml.model", "gpt2");
+    gguf_word(&out, "tokenizer.ggml.pre", pre);
     put_list(&p, &out, "tokenizer.ggml.tokens", false);
     put_list(&p, &out, "tokenizer.ggml.merges", true);
     FILE *f = fopen(path, "wb");
