@@ -48,6 +48,9 @@ static const cdz_gguf_arch archs[] = {
     {"starcoder", "gpt_bigcode", false, true, false},
     {"starcoder2", "starcoder2", false, true, false},
     {"mistral3", "ministral3", true, true, false},
+    {"qwen2vl", "qwen2", false, true, false}, /* positions of texts are those of one rope */
+    {"qwen3vl", "qwen3", false, true, false},
+    {"qwen3vlmoe", "qwen3_moe", false, true, false},
     {"gpt-oss", "gpt_oss", false, true, true},
     {"deepseek2", "deepseek_v2", false, true, false},
     {"stablelm", "stablelm", false, true, false},

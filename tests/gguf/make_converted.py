@@ -14,8 +14,10 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODELS = {  # flags of the converter
-    "falcon_h1": [], "ministral3": [], "deepseek_v3": [], "qwen3_yarn": ["--fuse-qkv"], "qwen3_5": ["--fuse-qkv", "--no-nextn"],
+VL = {"architectures": ["Qwen3VLForConditionalGeneration"], "vision_config": {"deepstack_visual_indexes": [0]}}
+MODELS = {  # the model of tests/golden, flags of the converter, other keys of config.json
+    "falcon_h1": ("falcon_h1", [], {}), "ministral3": ("ministral3", [], {}), "deepseek_v3": ("deepseek_v3", [], {}),
+    "qwen3_yarn": ("qwen3_yarn", ["--fuse-qkv"], {}), "qwen3_5": ("qwen3_5", ["--fuse-qkv", "--no-nextn"], {}), "qwen3_vl": ("qwen3", [], VL),
 }
 WORDS = "the sea and the sand are near the inn then he sat on a hat in the rain and ate ten red hens"
 TOKENS = 96
@@ -34,12 +36,6 @@ def add_tokenizer(folder):
     transformers.PreTrainedTokenizerFast(tokenizer_object=t, **names).save_pretrained(folder)
 
 
-def add_generation(folder):
-    path = os.path.join(folder, "generation_config.json")
-    own = json.load(open(path)) if os.path.exists(path) else {}
-    json.dump({**own, **SAMPLING}, open(path, "w"))
-
-
 def load_converter(source):
     """The script, which knows tokenizers by what they make of a text, and does not know ours: it cuts as GPT-2's."""
     sys.path[:0] = [source, os.path.join(source, "gguf-py")]
@@ -49,14 +45,20 @@ def load_converter(source):
     return convert_hf_to_gguf
 
 
-def convert(converter, name, flags):
+def edit(path, more):
+    own = json.load(open(path)) if os.path.exists(path) else {}
+    json.dump({**own, **more}, open(path, "w"))
+
+
+def convert(converter, name, model, flags, more):
     with tempfile.TemporaryDirectory() as folder:
-        golden = os.path.join(HERE, "..", "golden", name)
+        golden = os.path.join(HERE, "..", "golden", model)
         for file in os.listdir(golden):
             if file not in ("cases.json", "logits.safetensors"):
                 shutil.copy(os.path.join(golden, file), folder)
         add_tokenizer(folder)
-        add_generation(folder)
+        edit(os.path.join(folder, "config.json"), more)
+        edit(os.path.join(folder, "generation_config.json"), SAMPLING)
         sys.argv = ["convert_hf_to_gguf.py", folder, "--outtype", "f32", "--model-name", name,
                     "--outfile", os.path.join(HERE, "converted", name + ".gguf"), *flags]
         converter.main()
@@ -69,4 +71,4 @@ if __name__ == "__main__":
     args = ap.parse_args()
     script = load_converter(os.path.abspath(args.source))
     for wanted in args.names or MODELS:
-        convert(script, wanted, MODELS[wanted])
+        convert(script, wanted, *MODELS[wanted])
