@@ -1,26 +1,96 @@
 /* gguf_tokens.c - what GGUF's metadata says of generation: the ids of special tokens, as config.json has them, and the parameters of
  * sampling that a model is published with, as generation_config.json has them. It owns nothing. Any thread. */
+#include <string.h>
+
 #include "load/gguf_put.h"
 
-/* The ids that end a text: end of sequence, of turn, of message. */
-static cdz_status write_ends(cdz_gguf_writer *w)
+enum { MOST_ENDS = 16 };
+
+typedef struct ends {
+    uint64_t ids[MOST_ENDS];
+    size_t n;
+} ends;
+
+static void add_end(ends *to, uint64_t id)
+{
+    for (size_t i = 0; i < to->n; i++)
+        if (to->ids[i] == id) return;
+    if (to->n < MOST_ENDS) to->ids[to->n++] = id;
+}
+
+/* End of sequence, of turn, of message. */
+static cdz_status read_ends(const cdz_gguf_writer *w, ends *to)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
-    uint64_t ids[3] = {0};
-    size_t n = 0;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         uint64_t id = UINT64_MAX;
         CDZ_TRY(cdz_gguf_uint(w->g, keys[i], UINT32_MAX, &id, w->err));
-        bool known = id >= INT32_MAX; /* absent, or -1 in an unsigned field */
-        for (size_t j = 0; j < n; j++) known |= ids[j] == id;
-        if (!known) ids[n++] = id;
+        if (id < INT32_MAX) add_end(to, id); /* not absent, nor -1 in an unsigned field */
     }
-    if (n == 1) cdz_gguf_put_uint(w, "eos_token_id", ids[0]);
-    if (n < 2) return CDZ_OK;
+    return CDZ_OK;
+}
+
+/* The format has a key for one end of a turn and no list, and the converter rarely writes it: llama.cpp knows these by their texts. */
+static const char *const end_texts[] = {
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "[e~[",
+    "<end_of_utterance>",
+    "<｜end▁of▁sentence｜>",
+};
+enum { END, RETURN, CALL, N_END_TEXTS = sizeof end_texts / sizeof *end_texts };
+
+static size_t end_text_of(const char *text, size_t len)
+{
+    size_t i = 0;
+    while (i < N_END_TEXTS && (strlen(end_texts[i]) != len || memcmp(end_texts[i], text, len) != 0))
+        i++;
+    return i;
+}
+
+/* Special tokens with such a text. Where a message may return or call (gpt-oss), its end is not that of the text. */
+static cdz_status find_ends(const cdz_gguf_writer *w, ends *to)
+{
+    enum { CONTROL = 3, USER_DEFINED = 4 };
+    const cdz_gguf_value *tokens, *types;
+    uint64_t found[N_END_TEXTS + 1] = {0}; /* and 1 */
+    CDZ_TRY(cdz_gguf_array(w->g, "tokenizer.ggml.tokens", CDZ_GGUF_STRING, &tokens, w->err));
+    CDZ_TRY(cdz_gguf_array(w->g, "tokenizer.ggml.token_type", CDZ_GGUF_I32, &types, w->err));
+    const uint8_t *at = tokens->data;
+    for (uint64_t i = 0; i < tokens->n && i < types->n; i++) {
+        size_t len;
+        const char *text = cdz_gguf_next_string(&at, &len);
+        const int64_t type = cdz_gguf_int_at(types, i);
+        if (type == CONTROL || type == USER_DEFINED) found[end_text_of(text, len)] = i + 1;
+    }
+    if (found[RETURN] && found[CALL]) found[END] = 0;
+    for (size_t i = 0; i < N_END_TEXTS; i++)
+        if (found[i]) add_end(to, found[i] - 1);
+    return CDZ_OK;
+}
+
+static cdz_status write_ends(cdz_gguf_writer *w)
+{
+    ends all = {0};
+    CDZ_TRY(read_ends(w, &all));
+    CDZ_TRY(find_ends(w, &all));
+    if (all.n == 1) cdz_gguf_put_uint(w, "eos_token_id", all.ids[0]);
+    if (all.n < 2) return CDZ_OK;
     cdz_gguf_put_key(w, "eos_token_id");
-    for (size_t i = 0; i < n; i++)
-        cdz_buf_printf(w->out, "%s%llu", i ? "," : "[", (unsigned long long)ids[i]);
+    for (size_t i = 0; i < all.n; i++)
+        cdz_buf_printf(w->out, "%s%llu", i ? "," : "[", (unsigned long long)all.ids[i]);
     cdz_buf_putc(w->out, ']');
     return CDZ_OK;
 }

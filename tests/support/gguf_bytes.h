@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-enum { GGUF_U32 = 4, GGUF_STRING = 8, GGUF_ARRAY = 9 };
+enum { GGUF_U32 = 4, GGUF_I32 = 5, GGUF_STRING = 8, GGUF_ARRAY = 9 };
 
 static inline void gguf_number(cdz_buf *to, uint64_t value, size_t bytes)
 {

@@ -5,6 +5,7 @@
 #include "support/run_support.h"
 
 #include "load/gguf.h"
+#include "load/gguf_config.h"
 #include "support/gguf_bytes.h"
 
 /* near: the file has numbers that another program has rounded, or made of several: the divisors of llama3's rope, norms with the 1
@@ -248,6 +249,61 @@ static void lying_metadata_is_a_sentence(void **state)
         must_be_a_sentence(lies_of_others[i].model, &lies_of_others[i].of);
 }
 
+/* --- what ends a text ------------------------------------------------------------------------- */
+
+static void put_tokens(cdz_buf *to, const char *const *texts, const int32_t *types, size_t n)
+{
+    gguf_key(to, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    gguf_number(to, GGUF_STRING, 4);
+    gguf_number(to, n, 8);
+    for (size_t i = 0; i < n; i++) gguf_string(to, texts[i], strlen(texts[i]));
+    gguf_key(to, "tokenizer.ggml.token_type", GGUF_ARRAY);
+    gguf_number(to, GGUF_I32, 4);
+    gguf_number(to, n, 8);
+    for (size_t i = 0; i < n; i++) gguf_number(to, (uint32_t)types[i], 4);
+}
+
+/* The converter writes one end; others are special tokens that are called so. */
+static void ends_are_told_by_their_texts(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    static const int32_t special[N] = {1, 3, 3, 4}, words[N] = {1, 1, 1, 1};
+    static const struct {
+        const char *texts[N];
+        const int32_t *types;
+        const char *json;
+    } cases[] = {
+        {{"a", "<eos>", "<end_of_turn>", "<unused0>"}, special, "{\"eos_token_id\":[1,2]}"},
+        {{"a", "<eos>", "b", "<|im_end|>"}, special, "{\"eos_token_id\":[1,3]}"},
+        {{"a", "<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"}, special, "{\"eos_token_id\":[1,3,2]}"},
+        {{"<|end|>", "<|return|>", "<|call|>", "<|end|>"}, special, "{\"eos_token_id\":[1,2]}"},
+        {{"a", "<|endoftext|>", "b", "<|end|>"}, special, "{\"eos_token_id\":[1,3]}"},
+        {{"a", "<eos>", "<end_of_turn>", "<|end|>"}, words, "{\"eos_token_id\":1}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[] = "/tmp/cadenza-gguf-XXXXXX";
+        cdz_buf file = {0}, out = {0};
+        cdz_gguf g = {0};
+        cdz_error err = {0};
+        gguf_head(&file, 0, 3);
+        gguf_count(&file, "tokenizer.ggml.eos_token_id", 1);
+        put_tokens(&file, cases[i].texts, cases[i].types, N);
+        const int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, file.data, file.len), (ssize_t)file.len);
+        must(cdz_gguf_open(path, &g, &err), &err);
+        must(cdz_gguf_write_generation(&g, &out, &err), &err);
+        cdz_buf_putc(&out, '\0');
+        assert_string_equal(out.data, cases[i].json);
+        cdz_gguf_close(&g);
+        close(fd);
+        unlink(path);
+        cdz_buf_free(&file);
+        cdz_buf_free(&out);
+    }
+}
+
 /* --- files beside a model's ------------------------------------------------------------------- */
 
 /* Of one number, a row of a matrix. */
@@ -330,6 +386,7 @@ int main(void)
         cmocka_unit_test(weights_stay_mapped),
         cmocka_unit_test(parameters_of_sampling_are_read),
         cmocka_unit_test(lying_metadata_is_a_sentence),
+        cmocka_unit_test(ends_are_told_by_their_texts),
         cmocka_unit_test(what_is_no_model_is_named),
         cmocka_unit_test(foretelling_layers_alone_are_named),
     };
