@@ -224,6 +224,55 @@ static void fillers_have_no_text(void **state)
     cdz_tokenizer_free(tok);
 }
 
+/* A file of three tokens, the last called so, and an embedding of two rows. */
+static void make_short(const char *path, const char *last)
+{
+    const char *const texts[] = {"a", "b", last};
+    cdz_buf out = {0};
+    gguf_head(&out, 1, 4);
+    gguf_word(&out, "tokenizer.ggml.model", "gpt2");
+    gguf_word(&out, "tokenizer.ggml.pre", "gpt-2");
+    gguf_key(&out, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    gguf_number(&out, GGUF_STRING, 4);
+    gguf_number(&out, 3, 8);
+    for (size_t i = 0; i < 3; i++) gguf_string(&out, texts[i], strlen(texts[i]));
+    gguf_key(&out, "tokenizer.ggml.token_type", GGUF_ARRAY);
+    gguf_number(&out, GGUF_I32, 4);
+    gguf_number(&out, 3, 8);
+    for (uint64_t i = 0; i < 3; i++) gguf_number(&out, i < 2 ? 1 : 5, 4);
+    gguf_string(&out, "token_embd.weight", strlen("token_embd.weight"));
+    gguf_number(&out, 2, 4);
+    gguf_number(&out, 1, 8);
+    gguf_number(&out, 2, 8);
+    gguf_number(&out, 0, 4);
+    gguf_number(&out, 0, 8);
+    while (out.len % 32) cdz_buf_putc(&out, 0);
+    gguf_number(&out, 0, 8);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(out.data, 1, out.len, f), out.len);
+    fclose(f);
+    cdz_buf_free(&out);
+}
+
+/* The converter rounds the number of some models' tokens up. */
+static void fillers_need_no_rows(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/cadenza-rows-XXXXXX";
+    const int fd = mkstemp(path);
+    cdz_tokenizer *tok = NULL;
+    cdz_error err = {0};
+    assert_true(fd >= 0);
+    make_short(path, "[PAD2]");
+    cdz_tokenizer_free(open_tokenizer(path));
+    make_short(path, "c");
+    assert_int_equal(cdz_tokenizer_open(path, &tok, &err), CDZ_E_INPUT);
+    assert_non_null(strstr(err.text, "has 3 tokens, but token_embd.weight only 2 rows"));
+    close(fd);
+    unlink(path);
+}
+
 /* --- ways of cutting -------------------------------------------------------------------------- */
 
 /* A file whose tokens are all pieces of a text, and whose merges make every piece one token: ids tell where the text was cut. */
@@ -450,6 +499,7 @@ int main(void)
         cmocka_unit_test(lying_vocabularies_are_sentences),
         cmocka_unit_test(odd_tokens_are_text),
         cmocka_unit_test(fillers_have_no_text),
+        cmocka_unit_test(fillers_need_no_rows),
         cmocka_unit_test(names_say_how_text_is_cut),
     };
     return cmocka_run_group_tests_name("gguf tokenizers", tests, NULL, NULL);
