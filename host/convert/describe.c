@@ -173,6 +173,22 @@ static cdz_status put_longrope(const writer *w)
     return add_factors(w, "short_factor", "rope_factors_short.weight");
 }
 
+/* Yarn's numbers where config.json says them. */
+static void put_yarn(const writer *w)
+{
+    static const char *const bounds[] = {"beta_fast", "beta_slow"};
+    const cdz_json *object = rope_object(w);
+    double value;
+    put_u32(w, "rope.scaling.original_context_length", w->a->rope_old_context);
+    for (size_t i = 0; object && i < sizeof bounds / sizeof *bounds; i++) {
+        char rest[64];
+        snprintf(rest, sizeof rest, "rope.scaling.yarn_%s", bounds[i]);
+        if (cdz_json_number(cdz_json_get(object, bounds[i]), &value)) put_f32(w, rest, value);
+    }
+    if (cdz_json_number(object ? cdz_json_get(object, "attention_factor") : NULL, &value))
+        put_f32(w, "rope.scaling.yarn_attn_factor", value);
+}
+
 static cdz_status put_scaling(const writer *w)
 {
     const cdz_arch *a = w->a;
@@ -188,8 +204,7 @@ static cdz_status put_scaling(const writer *w)
     cdz_meta_text(w->meta, cdz_gguf_arch_key(w->ga, "rope.scaling.type", key),
                   yarn ? "yarn" : "linear");
     put_f32(w, "rope.scaling.factor", a->rope_factor);
-    if (!yarn) return CDZ_OK;
-    put_u32(w, "rope.scaling.original_context_length", a->rope_old_context);
+    if (yarn) put_yarn(w);
     return CDZ_OK;
 }
 

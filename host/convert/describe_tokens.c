@@ -78,7 +78,8 @@ static cdz_status read_split(writer *w, const cdz_json *part, uint32_t *n)
 {
     const cdz_json *regex = cdz_json_get(cdz_json_get(part, "pattern"), "Regex");
     if (!cdz_json_is(regex, CDZ_JSON_STRING) || is_true(part, "invert") ||
-        !cdz_json_eq(cdz_json_get(part, "behavior"), "Isolated") || *n == 4 || w->pre.digits)
+        !cdz_json_eq(cdz_json_get(part, "behavior"), "Isolated") || *n == CDZ_GGUF_PATTERNS ||
+        w->pre.digits)
         return unsupported(w, "its way of cutting text");
     w->pre.patterns[(*n)++] = regex->string;
     return CDZ_OK;

@@ -46,6 +46,11 @@ static const cdz_gguf_arch archs[] = {
     {"llama4", "llama4_text", false, true, false},
     {"phi2", "phi", false, true, false},
     {"starcoder", "gpt_bigcode", false, true, false},
+    {"starcoder2", "starcoder2", false, true, false},
+    {"mistral3", "ministral3", true, true, false},
+    {"qwen2vl", "qwen2", false, true, false}, /* positions of texts are those of one rope */
+    {"qwen3vl", "qwen3", false, true, false},
+    {"qwen3vlmoe", "qwen3_moe", false, true, false},
     {"gpt-oss", "gpt_oss", false, true, true},
     {"deepseek2", "deepseek_v2", false, true, false},
     {"stablelm", "stablelm", false, true, false},
@@ -69,18 +74,49 @@ static const cdz_gguf_arch archs[] = {
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return text && strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+/* Files that lie beside a model's, and are none. */
+static cdz_status refuse_others(const cdz_gguf *g, const char *arch, size_t len, cdz_error *err)
+{
+    static const struct {
+        const char *type, *arch, *what;
+    } others[] = {
+        {"mmproj", "clip", "a projector of images or sounds (mmproj); name the model's own file"},
+        {"adapter", NULL, "an adapter (LoRA), which is not supported; name a whole model's file"},
+        {"imatrix", "imatrix", "a quantiser's importance matrix; name a model's file"},
+        {NULL, "controlvector",
+         "a control vector; name a model's file, and this one as --control-vector"},
+        {NULL, "eagle3", "a draft that needs its target's hidden states, which is not supported"},
+        {NULL, "dflash", "a draft that needs its target's hidden states, which is not supported"},
+    };
+    const char *type = NULL;
+    size_t type_len = 0;
+    CDZ_TRY(cdz_gguf_string(g, "general.type", &type, &type_len, err));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if ((others[i].type && is_word(type, type_len, others[i].type)) ||
+            (others[i].arch && is_word(arch, len, others[i].arch)))
+            return cdz_err(err, CDZ_E_UNSUPPORTED, "%s: is no model but %s", g->path,
+                           others[i].what);
+    return CDZ_OK;
+}
+
 cdz_status cdz_gguf_find_arch(const cdz_gguf *g, const cdz_gguf_arch **out, cdz_error *err)
 {
     const char *name = NULL;
     size_t len = 0;
     CDZ_TRY(cdz_gguf_string(g, "general.architecture", &name, &len, err));
+    CDZ_TRY(refuse_others(g, name, len, err));
     if (!name) return cdz_err(err, CDZ_E_INPUT, "%s: general.architecture is missing", g->path);
     for (size_t i = 0; i < N_ARCHS; i++) {
-        if (strlen(archs[i].name) != len || memcmp(archs[i].name, name, len) != 0) continue;
+        if (!is_word(name, len, archs[i].name)) continue;
         *out = &archs[i];
         return CDZ_OK;
     }
-    char known[512];
+    char known[1024];
     size_t at = 0;
     for (size_t i = 0; i < N_ARCHS && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", archs[i].name);
@@ -164,6 +200,15 @@ static cdz_status write_heads(cdz_gguf_writer *w)
     return CDZ_OK;
 }
 
+static bool has_layer(const cdz_gguf *g, unsigned i)
+{
+    char begin[32];
+    const int len = snprintf(begin, sizeof begin, "blk.%u.", i);
+    for (size_t t = 0; t < g->tensors.n_items; t++)
+        if (strncmp(g->tensors.items[t].name, begin, (size_t)len) == 0) return true;
+    return false;
+}
+
 /* Layers that only foretell more tokens are counted with the others; they come last, and are not read. */
 static cdz_status write_layers(cdz_gguf_writer *w)
 {
@@ -176,6 +221,11 @@ static cdz_status write_layers(cdz_gguf_writer *w)
         return cdz_err(w->err, CDZ_E_INPUT,
                        "%s: %s.nextn_predict_layers is %llu, there are %llu layers", w->g->path,
                        w->arch->name, (unsigned long long)foretelling, (unsigned long long)n);
+    if (!has_layer(w->g, 0))
+        return cdz_err(w->err, CDZ_E_UNSUPPORTED,
+                       "%s: has only the layers that foretell further tokens (MTP), which are not "
+                       "supported; name the model's own file",
+                       w->g->path);
     cdz_gguf_put_uint(w, w->family->keys->layers, n - foretelling);
     return CDZ_OK;
 }
@@ -227,8 +277,9 @@ static cdz_status write_routed(cdz_gguf_writer *w, const cdz_expert_rules *r)
     if (r->latent_key) CDZ_TRY(cdz_gguf_copy_uint(w, r->latent_key, "moe_latent_size", false));
     if (r->bias_key)
         cdz_gguf_put_bool(w, r->bias_key, cdz_gguf_some_layer_has(w->g, "exp_probs_b.bias"));
-    if (r->normalise_key)
-        CDZ_TRY(cdz_gguf_copy_bool(w, "norm_topk_prob", "expert_weights_norm", r->router.normalise));
+    if (r->normalise_key) /* of deepseek2's files only those have the key that say true */
+        CDZ_TRY(cdz_gguf_copy_bool(w, "norm_topk_prob", "expert_weights_norm",
+                                   r->router.normalise && !w->family->latent));
     if (r->scale_key)
         CDZ_TRY(cdz_gguf_copy_real(w, "routed_scaling_factor", "expert_weights_scale"));
     if (r->method_key && cdz_gguf_has_key(w, "expert_group_count")) {
@@ -320,18 +371,34 @@ static cdz_status write_factors(cdz_gguf_writer *w, const char *key, const char 
     return CDZ_OK;
 }
 
-/* A tenth of mscale_all_dim; mscale is the same in all releases that have it. */
+/* mscale_all_dim, of latent attention a tenth of it; mscale is the same in all releases that have it. */
 static cdz_status write_mscale(cdz_gguf_writer *w)
 {
     const char *rest = "rope.scaling.yarn_log_multiplier";
-    double tenth = 0;
-    if (!w->family->latent || !cdz_gguf_has_key(w, rest)) return CDZ_OK;
-    CDZ_TRY(cdz_gguf_get_real(w, rest, &tenth));
+    double stored = 0;
+    if (!(w->family->latent || w->family->temper_beta) || !cdz_gguf_has_key(w, rest)) return CDZ_OK;
+    CDZ_TRY(cdz_gguf_get_real(w, rest, &stored));
+    const double scale = w->family->latent ? 10 * stored : stored;
     cdz_buf_puts(w->out, ",\"mscale\":");
-    cdz_json_write_f32(w->out, (float)(10 * tenth));
+    cdz_json_write_f32(w->out, (float)scale);
     cdz_buf_puts(w->out, ",\"mscale_all_dim\":");
-    cdz_json_write_f32(w->out, (float)(10 * tenth));
+    cdz_json_write_f32(w->out, (float)scale);
     return CDZ_OK;
+}
+
+/* Numbers of yarn that config.json had; without a key they are the usual ones. */
+static cdz_status write_yarn(cdz_gguf_writer *w)
+{
+    static const struct {
+        const char *to, *from;
+    } keys[] = {{"beta_fast", "rope.scaling.yarn_beta_fast"},
+                {"beta_slow", "rope.scaling.yarn_beta_slow"},
+                {"attention_factor", "rope.scaling.yarn_attn_factor"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        CDZ_TRY(cdz_gguf_copy_real(w, keys[i].to, keys[i].from));
+    if (w->family->temper_beta)
+        CDZ_TRY(cdz_gguf_copy_real(w, "llama_4_scaling_beta", "attention.temperature_scale"));
+    return write_mscale(w);
 }
 
 static cdz_status write_scaling(cdz_gguf_writer *w)
@@ -363,7 +430,7 @@ static cdz_status write_scaling(cdz_gguf_writer *w)
     cdz_json_write_f32(w->out, (float)factor);
     /* The format has no key for it, and only this family leaves the bounds as they are. */
     if (w->family->clamped) cdz_buf_puts(w->out, ",\"truncate\":false");
-    CDZ_TRY(write_mscale(w));
+    if (len == 4 && memcmp(type, "yarn", 4) == 0) CDZ_TRY(write_yarn(w));
     if (old_context)
         cdz_buf_printf(w->out, ",\"original_max_position_embeddings\":%llu",
                        (unsigned long long)old_context);
@@ -414,46 +481,6 @@ static cdz_status write_rotation(cdz_gguf_writer *w)
                        (unsigned long long)head_dim, w->family->model_type);
     }
     return write_scaling(w);
-}
-
-/* --- tokens -------------------------------------------------------------------------------- */
-
-/* The ids that end a text: end of sequence, of turn, of message. */
-static cdz_status write_ends(cdz_gguf_writer *w)
-{
-    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
-    uint64_t ids[3] = {0};
-    size_t n = 0;
-    for (size_t i = 0; i < 3; i++) {
-        uint64_t id = UINT64_MAX;
-        CDZ_TRY(cdz_gguf_uint(w->g, keys[i], UINT32_MAX, &id, w->err));
-        bool known = id >= INT32_MAX; /* absent, or -1 in an unsigned field */
-        for (size_t j = 0; j < n; j++) known |= ids[j] == id;
-        if (!known) ids[n++] = id;
-    }
-    if (n == 1) cdz_gguf_put_uint(w, "eos_token_id", ids[0]);
-    if (n < 2) return CDZ_OK;
-    cdz_gguf_put_key(w, "eos_token_id");
-    for (size_t i = 0; i < n; i++)
-        cdz_buf_printf(w->out, "%s%llu", i ? "," : "[", (unsigned long long)ids[i]);
-    cdz_buf_putc(w->out, ']');
-    return CDZ_OK;
-}
-
-static cdz_status write_tokens(cdz_gguf_writer *w)
-{
-    static const struct {
-        const char *from, *to;
-    } keys[] = {{"tokenizer.ggml.bos_token_id", "bos_token_id"},
-                {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
-    CDZ_TRY(write_ends(w));
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        uint64_t id = UINT64_MAX;
-        CDZ_TRY(cdz_gguf_uint(w->g, keys[i].from, UINT32_MAX, &id, w->err));
-        if (id < INT32_MAX) cdz_gguf_put_uint(w, keys[i].to, id);
-    }
-    return CDZ_OK;
 }
 
 /* --- everything ---------------------------------------------------------------------------- */
@@ -523,9 +550,11 @@ static cdz_status family_of(const cdz_gguf *g, const cdz_gguf_arch *arch, const 
                           &window, err));
     if (strcmp(type, "llama") == 0) type = experts ? "mixtral" : window ? "mistral" : type;
     uint64_t gating = 0;
+    /* The key is there where config.json had scoring_func, which transformers does not write. */
+    const bool biased = cdz_gguf_some_layer_has(g, "exp_probs_b.bias");
     CDZ_TRY(cdz_gguf_uint(g, cdz_gguf_arch_key(arch, "expert_gating_func", key), UINT32_MAX,
                           &gating, err));
-    if (strcmp(type, "deepseek_v2") == 0 && gating == 2) type = "deepseek_v3";
+    if (strcmp(type, "deepseek_v2") == 0 && (gating == 2 || biased)) type = "deepseek_v3";
     const cdz_json olmo3 = {.type = CDZ_JSON_STRING, .string = "olmo3", .len = 5};
     *out = NULL;
     const cdz_json name = {.type = CDZ_JSON_STRING, .string = type, .len = (uint32_t)strlen(type)};
@@ -566,7 +595,7 @@ cdz_status cdz_gguf_write_config(const cdz_gguf *g, const cdz_gguf_arch *arch, c
         cdz_gguf_put_bool(&w, "use_parallel_residual",
                           !cdz_tensors_find(&g->tensors, "blk.0.ffn_norm.weight"));
     cdz_gguf_put_bool(&w, "tie_word_embeddings", !cdz_tensors_find(&g->tensors, "output.weight"));
-    CDZ_TRY(write_tokens(&w));
+    CDZ_TRY(cdz_gguf_write_tokens(&w));
     cdz_buf_putc(out, '}');
     return out->failed ? cdz_err_memory_in(err, g->path) : CDZ_OK;
 }

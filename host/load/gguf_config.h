@@ -29,4 +29,8 @@ const char *cdz_gguf_arch_key(const cdz_gguf_arch *arch, const char *rest,
 cdz_status cdz_gguf_write_config(const cdz_gguf *gguf, const cdz_gguf_arch *arch, cdz_buf *out,
                                  cdz_error *err);
 
+/* Has it parameters of sampling; and the text of a generation_config.json with them and the special tokens. */
+bool cdz_gguf_says_generation(const cdz_gguf *gguf);
+cdz_status cdz_gguf_write_generation(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
+
 #endif

@@ -116,11 +116,11 @@ cdz_status cdz_gguf_write_recurrent(cdz_gguf_writer *w)
     return CDZ_OK;
 }
 
-/* llama.cpp stores there whether layers rotate. */
+/* llama.cpp stores there whether layers rotate; without the key they do. */
 void cdz_gguf_write_rope_type(cdz_gguf_writer *w)
 {
     char key[CDZ_GGUF_KEY_BYTES];
-    bool rotates = false;
+    bool rotates = true;
     if (!w->family->rope_by_type) return;
     const cdz_gguf_value *v =
         cdz_gguf_find(w->g, cdz_gguf_arch_key(w->arch, "rope.scaling.finetuned", key));

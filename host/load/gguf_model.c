@@ -215,12 +215,22 @@ static cdz_status count_apart(const cdz_gguf *g, size_t *n, cdz_error *err)
     return CDZ_OK;
 }
 
+/* Falcon-H1's norm before its feed-forward, whose name llama.cpp ends too early: "blk.3.ffn_norm". */
+static bool complete_name(cdz_arena *arena, cdz_tensor *t)
+{
+    static const char stem[] = ".ffn_norm";
+    const char *end = strstr(t->name, stem);
+    if (!end || end[sizeof stem - 1]) return true;
+    t->name = cdz_arena_printf(arena, "%s.weight", t->name);
+    return t->name != NULL;
+}
+
 static bool take_apart(cdz_tensors *set, const cdz_tensor *t, cdz_tensor *items, size_t *at)
 {
     stacked s;
     if (!is_stacked(t, &s)) {
-        items[(*at)++] = *t;
-        return true;
+        items[*at] = *t;
+        return complete_name(&set->arena, &items[(*at)++]);
     }
     for (uint64_t e = 0; e < t->shape[0]; e++)
         for (unsigned half = 0; half < (s.fused ? 2u : 1u); half++)
@@ -409,27 +419,44 @@ static cdz_status read_arch(const cdz_gguf *g, const cdz_gguf_arch *ga, cdz_weig
     return st;
 }
 
-/* The generation_config.json of the folder that the file was made from; only our own converter
- * writes this key. */
+/* The parser keeps strings where they lie. */
+static cdz_status parse_kept(const cdz_gguf *g, const char *what, const char *text, size_t len,
+                             cdz_weights *w, cdz_json *out, cdz_error *err)
+{
+    const char *name = cdz_arena_printf(&w->arena, "%s, %s", g->path, what);
+    char *kept = cdz_arena_strndup(&w->arena, text, len);
+    if (!name || !kept) return cdz_err_memory_in(err, g->path);
+    CDZ_TRY(cdz_json_parse(kept, len, name, NULL, &w->arena, out, err));
+    if (out->type == CDZ_JSON_OBJECT) return CDZ_OK;
+    return cdz_err(err, CDZ_E_INPUT, "%s: is %s, expected an object", name, cdz_json_type_name(out));
+}
+
+static cdz_status read_sampling(const cdz_gguf *g, cdz_weights *w, cdz_error *err)
+{
+    cdz_buf text = {0};
+    cdz_status st = cdz_gguf_write_generation(g, &text, err);
+    if (st == CDZ_OK)
+        st = parse_kept(g, "its metadata as generation_config.json", text.data, text.len, w,
+                        &w->generation_config, err);
+    cdz_buf_free(&text);
+    return st;
+}
+
+/* The generation_config.json of the folder that the file was made from, whole where our own converter wrote the file. */
 static cdz_status read_generation(const cdz_gguf *g, cdz_weights *w, cdz_error *err)
 {
     const char *key = "cadenza.generation_config", *text = NULL;
     size_t len = 0;
     CDZ_TRY(cdz_gguf_string(g, key, &text, &len, err));
-    if (!text) return CDZ_OK;
-    const char *name = cdz_arena_printf(&w->arena, "%s, %s", g->path, key);
-    char *kept = cdz_arena_strndup(&w->arena, text, len); /* strings stay where they lie */
-    if (!name || !kept) return cdz_err_memory_in(err, g->path);
-    CDZ_TRY(cdz_json_parse(kept, len, name, NULL, &w->arena, &w->generation_config, err));
-    if (w->generation_config.type == CDZ_JSON_OBJECT) return CDZ_OK;
-    return cdz_err(err, CDZ_E_INPUT, "%s: is %s, expected an object", name,
-                   cdz_json_type_name(&w->generation_config));
+    if (text) return parse_kept(g, key, text, len, w, &w->generation_config, err);
+    return cdz_gguf_says_generation(g) ? read_sampling(g, w, err) : CDZ_OK;
 }
 
 cdz_status cdz_gguf_to_weights(cdz_gguf *g, cdz_weights *w, cdz_error *err)
 {
     const cdz_gguf_arch *ga;
     CDZ_TRY(cdz_gguf_find_arch(g, &ga, err));
+    CDZ_TRY(cdz_gguf_part_queries(g, ga, err));
     CDZ_TRY(read_arch(g, ga, w, err));
     CDZ_TRY(apply_frequencies(g, w, err));
     CDZ_TRY(read_scale(g, ga, &w->arch, err));

@@ -80,24 +80,35 @@ cdz_status cdz_gguf_copy_uint(cdz_gguf_writer *w, const char *to, const char *re
     return CDZ_OK;
 }
 
-cdz_status cdz_gguf_get_real(const cdz_gguf_writer *w, const char *rest, double *out)
+static cdz_status get_number(const cdz_gguf_writer *w, const char *key, double *out)
 {
-    char key[CDZ_GGUF_KEY_BYTES];
-    CDZ_TRY(cdz_gguf_real(w->g, cdz_gguf_arch_key(w->arch, rest, key), out, w->err));
+    CDZ_TRY(cdz_gguf_real(w->g, key, out, w->err));
     if (fabs(*out) <= (double)FLT_MAX) return CDZ_OK;
     return cdz_err(w->err, CDZ_E_INPUT, "%s: %s is %g, expected a finite number in float32",
                    w->g->path, key, *out);
 }
 
+cdz_status cdz_gguf_get_real(const cdz_gguf_writer *w, const char *rest, double *out)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    return get_number(w, cdz_gguf_arch_key(w->arch, rest, key), out);
+}
+
 /* Stored in float32, written so that the decimal it came from comes back. */
-cdz_status cdz_gguf_copy_real(cdz_gguf_writer *w, const char *to, const char *rest)
+cdz_status cdz_gguf_copy_number(cdz_gguf_writer *w, const char *to, const char *key)
 {
     double value = 0;
-    if (!to || !cdz_gguf_has_key(w, rest)) return CDZ_OK;
-    CDZ_TRY(cdz_gguf_get_real(w, rest, &value));
+    if (!cdz_gguf_find(w->g, key)) return CDZ_OK;
+    CDZ_TRY(get_number(w, key, &value));
     cdz_gguf_put_key(w, to);
     cdz_json_write_f32(w->out, (float)value);
     return CDZ_OK;
+}
+
+cdz_status cdz_gguf_copy_real(cdz_gguf_writer *w, const char *to, const char *rest)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    return to ? cdz_gguf_copy_number(w, to, cdz_gguf_arch_key(w->arch, rest, key)) : CDZ_OK;
 }
 
 cdz_status cdz_gguf_copy_bool(cdz_gguf_writer *w, const char *to, const char *rest, bool usual)

@@ -27,10 +27,19 @@ cdz_status cdz_gguf_copy_uint(cdz_gguf_writer *w, const char *to, const char *re
 cdz_status cdz_gguf_copy_real(cdz_gguf_writer *w, const char *to, const char *rest);
 cdz_status cdz_gguf_copy_bool(cdz_gguf_writer *w, const char *to, const char *rest, bool usual);
 
+/* The same by the whole key. */
+cdz_status cdz_gguf_copy_number(cdz_gguf_writer *w, const char *to, const char *key);
+
+/* gguf_tokens.c: the ids of special tokens. */
+cdz_status cdz_gguf_write_tokens(cdz_gguf_writer *w);
+
 /* gguf_hybrid.c: which layers are recurrent, and the sizes of their states; several streams; whether layers rotate. */
 cdz_status cdz_gguf_write_recurrent(cdz_gguf_writer *w);
 cdz_status cdz_gguf_write_streams(cdz_gguf_writer *w);
 void cdz_gguf_write_rope_type(cdz_gguf_writer *w);
+
+/* gguf_fused.c: puts three tensors in the place of those that have queries, keys and values, where the family has three. */
+cdz_status cdz_gguf_part_queries(cdz_gguf *g, const cdz_gguf_arch *arch, cdz_error *err);
 
 /* Has some layer that tensor, "blk.#." left out? */
 bool cdz_gguf_some_layer_has(const cdz_gguf *gguf, const char *rest);

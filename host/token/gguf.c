@@ -22,7 +22,7 @@ enum {
 };
 
 /* token_type */
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
+enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5 };
 
 typedef struct token {
     const char *text;
@@ -128,13 +128,30 @@ static cdz_status take_token(writer *w, uint32_t i, const char *text, size_t len
     return CDZ_OK;
 }
 
-/* The embedding must have a row for every token. */
-static cdz_status check_rows(const writer *w)
+/* What the converter makes up for rows of the embedding that no token has: "[PAD151]". They have no text. */
+static bool is_filler(const token *t)
+{
+    static const char before[] = "[PAD";
+    const size_t from = sizeof before - 1;
+    if (t->type != UNUSED || t->len < from + 2 || memcmp(t->text, before, from) != 0) return false;
+    size_t end = from;
+    while (end < t->len && t->text[end] >= '0' && t->text[end] <= '9') end++;
+    return end > from && end + 1 == t->len && t->text[end] == ']';
+}
+
+/* The embedding must have a row for every token. The converter rounds the number of some up, and fills. */
+static cdz_status check_rows(writer *w)
 {
     const cdz_tensor *t = cdz_tensors_find(&w->g->tensors, "token_embd.weight");
-    if (!t || t->n_dims != 2 || w->n <= t->shape[0]) return CDZ_OK;
-    return cdz_err(w->err, CDZ_E_INPUT, "%s: has %u tokens, but token_embd.weight only %llu rows",
-                   w->g->path, (unsigned)w->n, (unsigned long long)t->shape[0]);
+    if (!t || t->n_dims != 2) return CDZ_OK;
+    uint32_t n = w->n;
+    while (n > t->shape[0] && is_filler(&w->tokens[n - 1])) n--;
+    if (n > t->shape[0])
+        return cdz_err(w->err, CDZ_E_INPUT,
+                       "%s: has %u tokens, but token_embd.weight only %llu rows", w->g->path,
+                       (unsigned)n, (unsigned long long)t->shape[0]);
+    w->n = n;
+    return CDZ_OK;
 }
 
 static cdz_status read_tokens(writer *w)
@@ -150,7 +167,6 @@ static cdz_status read_tokens(writer *w)
     w->n = (uint32_t)tokens->n;
     CDZ_TRY(check_count(w, types));
     CDZ_TRY(check_count(w, w->scores));
-    CDZ_TRY(check_rows(w));
     if (w->scored && w->scores->n == 0)
         return cdz_err(w->err, CDZ_E_INPUT, "%s: " KEY("scores") " is missing", w->g->path);
     w->tokens = cdz_arena_array(&w->arena, w->n, sizeof *w->tokens);
@@ -162,7 +178,7 @@ static cdz_status read_tokens(writer *w)
         CDZ_TRY(take_token(w, i, text, len));
         if (types->n) w->tokens[i].type = (int32_t)cdz_gguf_int_at(types, i);
     }
-    return CDZ_OK;
+    return check_rows(w);
 }
 
 static void put_text(writer *w, const char *text, size_t len)
@@ -175,7 +191,7 @@ static void write_vocab(writer *w)
     cdz_buf_puts(w->out, "\"vocab\":{");
     bool first = true;
     for (uint32_t i = 0; i < w->n; i++) {
-        if (w->tokens[i].again) continue;
+        if (w->tokens[i].again || is_filler(&w->tokens[i])) continue;
         if (!first) cdz_buf_putc(w->out, ',');
         first = false;
         put_text(w, w->tokens[i].text, w->tokens[i].len);
@@ -339,7 +355,7 @@ static cdz_status read_role(const writer *w, const char *key, uint64_t *id, cons
     if (*id >= w->n)
         return cdz_err(w->err, CDZ_E_INPUT, "%s: %s is %llu, there are %u tokens", w->g->path, key,
                        (unsigned long long)*id, (unsigned)w->n);
-    *out = &w->tokens[*id];
+    if (!is_filler(&w->tokens[*id])) *out = &w->tokens[*id];
     return CDZ_OK;
 }
 
@@ -376,7 +392,7 @@ static void write_cutting(writer *w)
     const cdz_gguf_pre *pre = w->pre;
     if (pre->nfc) cdz_buf_puts(w->out, "\"normalizer\":{\"type\":\"NFC\"},");
     cdz_buf_puts(w->out, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
-    for (size_t i = 0; i < 4 && pre->patterns[i]; i++) {
+    for (size_t i = 0; i < CDZ_GGUF_PATTERNS && pre->patterns[i]; i++) {
         cdz_buf_puts(w->out, "{\"type\":\"Split\",\"behavior\":\"Isolated\",\"invert\":false,"
                              "\"pattern\":{\"Regex\":");
         put_text(w, pre->patterns[i], strlen(pre->patterns[i]));

@@ -12,14 +12,16 @@ cdz_status cdz_tokenizer_json_of_gguf(const cdz_gguf *gguf, cdz_buf *out, cdz_er
 /* The special tokens by role and the chat templates. */
 cdz_status cdz_tokenizer_config_of_gguf(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
 
+enum { CDZ_GGUF_PATTERNS = 5 };
+
 /* What `tokenizer.ggml.pre` names: how text is cut before BPE. */
 typedef struct cdz_gguf_pre {
-    const char *patterns[4]; /* splits, in order, each match a piece; NULL: no more */
-    bool digits;             /* then every digit alone */
-    bool gpt2;               /* then GPT-2's own pattern */
-    bool nfc;                /* text is composed first */
-    bool ignore_merges;      /* a piece that is a token is that token */
-    bool bos;                /* a text begins with BOS unless the file says otherwise */
+    const char *patterns[CDZ_GGUF_PATTERNS]; /* splits, in order, each match a piece; NULL: no more */
+    bool digits;                             /* then every digit alone */
+    bool gpt2;                               /* then GPT-2's own pattern */
+    bool nfc;                                /* text is composed first */
+    bool ignore_merges;                      /* a piece that is a token is that token */
+    bool bos; /* a text begins with BOS unless the file says otherwise */
 } cdz_gguf_pre;
 
 /* len bytes of name; NULL: unknown. */

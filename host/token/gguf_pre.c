@@ -31,6 +31,25 @@
     "[\\p{P}\\$\\+<=>\\^~\\|]+",                                                                   \
         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)",           \
         "\\p{N}+", "[0-9][0-9][0-9]"
+#define PUNCTUATION "[\\p{P}\\$\\+<=>\\^~\\|`]+"
+#define GPT2        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define BLOOM       " ?[^(\\s|.,!?…。，、।۔،)]+"
+#define SEED                                                                                       \
+    C_TEXT                                                                                         \
+    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" W_TEXT
+#define NO_HAN  "&&[^\\p{Han}]"
+#define KIMI_UP "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" NO_HAN "]"
+#define KIMI_LO "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" NO_HAN "]"
+#define KIMI                                                                                       \
+    "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UP "*" KIMI_LO "+" C_TEXT                            \
+    "?|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UP "+" KIMI_LO "*" C_TEXT                                      \
+    "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" W_TEXT
+/* Letters with two cases, as they were when the pattern was made. */
+#define LETTERS_OF_OLD                                                                                                                                     \
+    "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ"                                                     \
+    "-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐ"       \
+    "ῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯ" \
+    "ꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"
 
 /* One row for names that cut alike. */
 static const struct {
@@ -57,6 +76,21 @@ static const struct {
     {{.patterns = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+"},
       .digits = true},
      "deepseek-coder"},
+    {{.patterns = {"[\\r\\n]", LETTERS_OF_OLD, "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$",
+                   "[一-龥ࠀ-一가-퟿]+"},
+      .digits = true},
+     "deepseek-llm"},
+    {{.patterns = {PUNCTUATION, GPT2, "[0-9][0-9][0-9]"}}, "falcon"},
+    {{.patterns = {BLOOM}}, "bloom poro-chat gpt3-finnish"},
+    {{.patterns = {BLOOM}, .digits = true}, "viking"},
+    {{.patterns = {SEED}}, "seed-coder"},
+    {{.patterns = {"\\p{N}{1,3}", WORDS("\\p{N}+")}, .ignore_merges = true}, "minicpm5"},
+    {{.patterns =
+          {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
+           CASES(C_TEXT "?", "\\p{N}")},
+      .ignore_merges = true},
+     "youtu"},
+    {{.patterns = {KIMI}}, "kimi-k2"},
     {{.patterns = {LEGACY}}, "default"},
 };
 enum { N_ROWS = sizeof table / sizeof *table };
@@ -84,7 +118,7 @@ const cdz_gguf_pre *cdz_pretok_of_gguf(const char *wanted, size_t wanted_len)
 
 static bool same_patterns(const cdz_gguf_pre *a, const cdz_gguf_pre *b)
 {
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < CDZ_GGUF_PATTERNS; i++) {
         if (!a->patterns[i] != !b->patterns[i]) return false;
         if (a->patterns[i] && strcmp(a->patterns[i], b->patterns[i]) != 0) return false;
     }

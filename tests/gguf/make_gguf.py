@@ -22,8 +22,8 @@ from safetensors.torch import load_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 COMMITTED = ["llama_bf16", "llama_tied_l3", "mistral_sw", "mixtral", "gemma3", "gpt_neox", "phi3", "qwen2_sw", "cohere2", "glm4_moe",
-             "granite", "granitemoe", "llama4", "olmo3", "qwen2_moe", "gpt_oss_mxfp4", "deepseek_v2", "deepseek_v3", "stablelm2", "falcon_40b", "bloom", "apertus",
-             "mamba2", "granitemoehybrid", "falcon_h1", "nemotron_h", "lfm2", "lfm2_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe", "gemma3n"]
+             "granite", "granitemoe", "llama4", "olmo3", "qwen2_moe", "starcoder2", "gpt_oss_mxfp4", "deepseek_v2", "deepseek_v3", "stablelm2", "falcon_40b", "bloom", "apertus",
+             "mamba2", "granitemoehybrid", "nemotron_h", "lfm2", "lfm2_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe", "gemma3n"]
 
 ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "gpt2": "gpt2",
@@ -32,13 +32,13 @@ ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen
         "granitemoe": "granitemoe", "seed_oss": "seed_oss", "hunyuan_v1_dense": "hunyuan-dense", "ernie4_5": "ernie4_5",
         "ernie4_5_moe": "ernie4_5-moe", "minimax_m2": "minimax-m2", "qwen2_moe": "qwen2moe", "olmoe": "olmoe",
         "gemma": "gemma", "arcee": "arcee", "olmo": "olmo", "nemotron": "nemotron", "llama4_text": "llama4", "phi": "phi2",
-        "gpt_bigcode": "starcoder", "gpt_oss": "gpt-oss", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2",
+        "gpt_bigcode": "starcoder", "starcoder2": "starcoder2", "gpt_oss": "gpt-oss", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2",
         "stablelm": "stablelm", "falcon": "falcon", "mpt": "mpt", "bloom": "bloom", "phimoe": "phimoe", "apertus": "apertus",
         "mamba2": "mamba2", "granitemoehybrid": "granitehybrid", "falcon_h1": "falcon-h1", "nemotron_h": "nemotron_h_moe", "lfm2": "lfm2",
         "lfm2_moe": "lfm2moe", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35", "qwen3_5_moe_text": "qwen35moe", "gemma3n_text": "gemma3n"}
 RECURRENT = ("mamba2", "granitemoehybrid", "falcon_h1", "nemotron_h", "lfm2", "lfm2_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "granitehybrid", "arcee", "olmo")
-LAYER_NORM = ("gpt2", "gpt_neox", "cohere", "cohere2", "nemotron", "phi", "olmo", "gpt_bigcode", "stablelm", "falcon", "mpt", "bloom")
+LAYER_NORM = ("gpt2", "starcoder2", "gpt_neox", "cohere", "cohere2", "nemotron", "phi", "olmo", "gpt_bigcode", "stablelm", "falcon", "mpt", "bloom")
 
 NAMES = [
     (r"(model|transformer|gpt_neox)\.(embed_tokens|wte|embed_in|word_embeddings)", "token_embd"),
@@ -309,6 +309,8 @@ def tensors_of(folder, config):
         experts.setdefault(m[1] + "_exps.weight", {})[int(m[2])] = out.pop(name)
     for name, parts in experts.items():
         out[name] = torch.stack([parts[i] for i in range(len(parts))])
+    if kind == "falcon_h1":  # the converter leaves out the end of this name
+        out = {n.replace("ffn_norm.weight", "ffn_norm"): t for n, t in out.items()}
     if kind == "qwen3_5_moe_text":  # as the converter does where it is asked to
         for name in [n for n in out if n.endswith("ffn_gate_exps.weight")]:
             out[name.replace("gate_exps", "gate_up_exps")] = torch.cat([out.pop(name), out.pop(name.replace("gate", "up"))], 1)
@@ -416,7 +418,7 @@ def write_metadata(w, c, rope):
     elif get("head_dim") and kind != "mamba2":
         w.add_key_length(c["head_dim"])
         w.add_value_length(c["head_dim"])
-    eps = get("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
+    eps = get("norm_epsilon", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
     (w.add_layer_norm_eps if kind in LAYER_NORM else w.add_layer_norm_rms_eps)(eps or 1e-5)
     if kind == "mpt":
         w.add_max_alibi_bias(8)

@@ -140,6 +140,41 @@ static void goldens_keep_their_logits(void **state)
     }
 }
 
+/* Yarn's numbers, where config.json says others than the usual ones. */
+static void numbers_of_yarn_are_kept(void **state)
+{
+    (void)state;
+    static const char from[] = "\"rope_type\": \"yarn\"",
+                      more[] = ", \"beta_fast\": 4.0, \"beta_slow\": 2.0, \"attention_factor\": 0.8";
+    const char *folder = in_work_dir("yarn", "");
+    char path[600], target[600], *text;
+    size_t len, n;
+    cdz_error err = {0};
+    snprintf(path, sizeof path, "%sqwen3_yarn/config.json", golden_folder);
+    must(cdz_file_read(path, 1 << 20, &text, &len, &err), &err);
+    const char *at = strstr(text, from);
+    assert_non_null(at);
+    assert_null(strstr(text, "beta_fast"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    const int head = (int)(at - text) + (int)strlen(from);
+    fprintf(f, "%.*s%s%s", head, text, more, text + head);
+    assert_int_equal(fclose(f), 0);
+    free(text);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(target, sizeof target, "%sqwen3_yarn/model.safetensors", golden_folder);
+    assert_int_equal(symlink(target, path), 0);
+    float *expected = logits_of(folder, &n);
+    const char *file = in_work_dir("yarn", ".gguf"), *back = in_work_dir("yarn", "-back");
+    convert(folder, file, CDZ_N_DTYPES);
+    same_logits(file, file, expected, n, 0);
+    convert(file, back, CDZ_N_DTYPES);
+    same_logits(back, back, expected, n, 0);
+    free(expected);
+}
+
 /* --- the shipped pair ----------------------------------------------------------------------- */
 
 static const char *const chats[] = {
@@ -594,6 +629,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goldens_keep_their_logits),
+        cmocka_unit_test(numbers_of_yarn_are_kept),
         cmocka_unit_test(the_shipped_pair_writes_the_same),
         cmocka_unit_test(templates_come_along),
         cmocka_unit_test(tokenizers_come_along),

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "support/gguf_bytes.h"
 #include "template/chat.h"
 #include "token/gguf.h"
 #include "token/tokenizer.h"
@@ -204,6 +205,200 @@ static void roles_and_what_is_added(void **state)
     cdz_tokenizer_free(tok);
 }
 
+/* Rows of the embedding that no token has: their names, "[PAD200]", are no texts, neither way. */
+static void fillers_have_no_text(void **state)
+{
+    (void)state;
+    cdz_tokenizer *tok = open_tokenizer(CADENZA_TEST_DATA "/gguf/converted/ministral3.gguf");
+    static const int32_t ids[] = {15, 200, 15, 255};
+    cdz_encoding e = {0};
+    cdz_buf out = {0};
+    cdz_error err = {0};
+    assert_int_equal(cdz_tokenizer_decode(tok, ids, 4, 0, &out, &err), CDZ_OK);
+    assert_int_equal(out.len, strlen("thethe"));
+    assert_memory_equal(out.data, "thethe", out.len);
+    assert_int_equal(cdz_tokenizer_encode(tok, NULL, "[PAD200]", 8, 0, &e, &err), CDZ_OK);
+    for (size_t i = 0; i < e.n; i++) assert_int_not_equal(e.ids[i], 200);
+    cdz_encoding_free(&e);
+    cdz_buf_free(&out);
+    cdz_tokenizer_free(tok);
+}
+
+/* A file of three tokens, the last called so, and an embedding of two rows. */
+static void make_short(const char *path, const char *last)
+{
+    const char *const texts[] = {"a", "b", last};
+    cdz_buf out = {0};
+    gguf_head(&out, 1, 4);
+    gguf_word(&out, "tokenizer.ggml.model", "gpt2");
+    gguf_word(&out, "tokenizer.ggml.pre", "gpt-2");
+    gguf_key(&out, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    gguf_number(&out, GGUF_STRING, 4);
+    gguf_number(&out, 3, 8);
+    for (size_t i = 0; i < 3; i++) gguf_string(&out, texts[i], strlen(texts[i]));
+    gguf_key(&out, "tokenizer.ggml.token_type", GGUF_ARRAY);
+    gguf_number(&out, GGUF_I32, 4);
+    gguf_number(&out, 3, 8);
+    for (uint64_t i = 0; i < 3; i++) gguf_number(&out, i < 2 ? 1 : 5, 4);
+    gguf_string(&out, "token_embd.weight", strlen("token_embd.weight"));
+    gguf_number(&out, 2, 4);
+    gguf_number(&out, 1, 8);
+    gguf_number(&out, 2, 8);
+    gguf_number(&out, 0, 4);
+    gguf_number(&out, 0, 8);
+    while (out.len % 32) cdz_buf_putc(&out, 0);
+    gguf_number(&out, 0, 8);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(out.data, 1, out.len, f), out.len);
+    fclose(f);
+    cdz_buf_free(&out);
+}
+
+/* The converter rounds the number of some models' tokens up. */
+static void fillers_need_no_rows(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/cadenza-rows-XXXXXX";
+    const int fd = mkstemp(path);
+    cdz_tokenizer *tok = NULL;
+    cdz_error err = {0};
+    assert_true(fd >= 0);
+    make_short(path, "[PAD2]");
+    cdz_tokenizer_free(open_tokenizer(path));
+    make_short(path, "c");
+    assert_int_equal(cdz_tokenizer_open(path, &tok, &err), CDZ_E_INPUT);
+    assert_non_null(strstr(err.text, "has 3 tokens, but token_embd.weight only 2 rows"));
+    close(fd);
+    unlink(path);
+}
+
+/* --- ways of cutting -------------------------------------------------------------------------- */
+
+/* A file whose tokens are all pieces of a text, and whose merges make every piece one token: ids tell where the text was cut. */
+typedef struct pieces {
+    cdz_buf file;
+    char at[64][8]; /* what stands for each byte of the text */
+    size_t n;
+} pieces;
+
+/* GPT-2's letters for bytes. */
+static void letter_of(unsigned char byte, char out[8])
+{
+    unsigned code = byte, others = 0;
+    const bool own = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    for (unsigned b = 0; b < byte; b++) others += b < 33 || (b > 126 && b < 161) || b == 173;
+    if (!own) code = 256 + others;
+    snprintf(out, 8, code < 128 ? "%c" : "%c%c", code < 128 ? (int)code : (int)(0xC0 | code >> 6),
+             (int)(0x80 | (code & 63)));
+}
+
+/* Bytes [from, to) of the text, as letters. */
+static size_t spell(const pieces *p, size_t from, size_t to, char *out)
+{
+    size_t len = 0;
+    for (size_t i = from; i < to; i++) len += (size_t)snprintf(out + len, 8, "%s", p->at[i]);
+    return len;
+}
+
+/* Tokens, or ways to put them together: one for every begin and end, and every middle. */
+static uint64_t put_pieces(const pieces *p, cdz_buf *to, bool merges)
+{
+    uint64_t n = 0;
+    char text[600];
+    for (size_t len = 1; len <= p->n; len++)
+        for (size_t i = 0; i + len <= p->n; i++)
+            for (size_t k = i + 1; k < i + (merges ? len : 2); k++) {
+                size_t n_text = spell(p, i, merges ? k : i + len, text);
+                if (merges) {
+                    text[n_text++] = ' ';
+                    n_text += spell(p, k, i + len, text + n_text);
+                }
+                gguf_string(to, text, n_text);
+                n++;
+            }
+    return n;
+}
+
+static void put_list(const pieces *p, cdz_buf *to, const char *key, bool merges)
+{
+    cdz_buf items = {0};
+    const uint64_t n = put_pieces(p, &items, merges);
+    gguf_key(to, key, GGUF_ARRAY);
+    gguf_number(to, GGUF_STRING, 4);
+    gguf_number(to, n, 8);
+    cdz_buf_add(to, items.data, items.len);
+    cdz_buf_free(&items);
+}
+
+static void make_file(const char *path, const char *pre, const char *text)
+{
+    pieces p = {.n = strlen(text)};
+    cdz_buf out = {0};
+    assert_true(p.n < 64);
+    for (size_t i = 0; i < p.n; i++) letter_of((unsigned char)text[i], p.at[i]);
+    gguf_head(&out, 0, 4);
+    gguf_word(&out, "tokenizer.ggml.model", "gpt2");
+    gguf_word(&out, "tokenizer.ggml.pre", pre);
+    put_list(&p, &out, "tokenizer.ggml.tokens", false);
+    put_list(&p, &out, "tokenizer.ggml.merges", true);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(out.data, 1, out.len, f), out.len);
+    fclose(f);
+    cdz_buf_free(&out);
+}
+
+/* A bar before each piece but the first. */
+static void cut(const char *path, const char *text, cdz_buf *out)
+{
+    cdz_tokenizer *tok = open_tokenizer(path);
+    cdz_encoding e = {0};
+    cdz_error err = {0};
+    assert_int_equal(cdz_tokenizer_encode(tok, NULL, text, strlen(text), 0, &e, &err), CDZ_OK);
+    for (size_t i = 0; i < e.n; i++) {
+        if (i) cdz_buf_putc(out, '|');
+        assert_int_equal(cdz_tokenizer_decode(tok, &e.ids[i], 1, 0, out, &err), CDZ_OK);
+    }
+    cdz_encoding_free(&e);
+    cdz_tokenizer_free(tok);
+}
+
+/* As llama.cpp cuts these files, but for deepseek-llm's digits, which are apart. */
+static void names_say_how_text_is_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *pieces;
+    } cases[] = {
+        {"falcon", "He|'|ll| |123|45| a|-|b|(|c|).|\n|\n|X"},
+        {"deepseek-llm", "He|'|ll| |1|2|3|4|5| a|-|b|(|c|).|\n|\n|X"},
+        {"bloom", "He'll| 12345| a-b|(|c|).\n\n|X"},
+        {"poro-chat", "He'll| 12345| a-b|(|c|).\n\n|X"},
+        {"viking", "He'll| |1|2|3|4|5| a-b|(|c|).\n\n|X"},
+        {"gpt3-finnish", "He'll| 12345| a-b|(|c|).\n\n|X"},
+        {"seed-coder", "He|'ll| |1|2|3|4|5| a|-b|(c|).|\n\n|X"},
+        {"minicpm5", "He|'ll| |123|45| a|-b|(c|).\n\n|X"},
+        {"youtu", "He'll| |1|2|3|4|5| a|-b|(c|).\n\n|X"},
+        {"kimi-k2", "He'll| |123|45| a|-b|(c|).\n\n|X"},
+    };
+    static const char text[] = "He'll 12345 a-b(c).\n\nX";
+    char path[] = "/tmp/cadenza-cut-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cdz_buf out = {0};
+        make_file(path, cases[i].name, text);
+        cut(path, text, &out);
+        cdz_buf_putc(&out, '\0');
+        if (strcmp(out.data, cases[i].pieces) != 0)
+            fail_msg("%s: \"%s\", expected \"%s\"", cases[i].name, out.data, cases[i].pieces);
+        cdz_buf_free(&out);
+    }
+    close(fd);
+    unlink(path);
+}
+
 static void templates_by_name(void **state)
 {
     (void)state;
@@ -297,9 +492,15 @@ static void odd_tokens_are_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_vocabularies),           cmocka_unit_test(small_vocabularies),
-        cmocka_unit_test(roles_and_what_is_added),          cmocka_unit_test(templates_by_name),
-        cmocka_unit_test(lying_vocabularies_are_sentences), cmocka_unit_test(odd_tokens_are_text),
+        cmocka_unit_test(published_vocabularies),
+        cmocka_unit_test(small_vocabularies),
+        cmocka_unit_test(roles_and_what_is_added),
+        cmocka_unit_test(templates_by_name),
+        cmocka_unit_test(lying_vocabularies_are_sentences),
+        cmocka_unit_test(odd_tokens_are_text),
+        cmocka_unit_test(fillers_have_no_text),
+        cmocka_unit_test(fillers_need_no_rows),
+        cmocka_unit_test(names_say_how_text_is_cut),
     };
     return cmocka_run_group_tests_name("gguf tokenizers", tests, NULL, NULL);
 }
