@@ -142,7 +142,7 @@ static inline cdz_lua_session *cdz_lua_of(lua_State *L)
 /* All of these raise a Lua error when a budget is spent. */
 void cdz_lua_charge(lua_State *L, int64_t instructions);
 void cdz_lua_charge_elements(lua_State *L, size_t n); /* ceil(n / 256), and the clock from BIG_OP */
-void cdz_lua_check_time(lua_State *L); /* now, whatever was charged */
+void cdz_lua_check_time(lua_State *L);                /* now, whatever was charged */
 void cdz_lua_check_spent(lua_State *L);
 void cdz_lua_spend(lua_State *L, cdz_lua_spent why);
 /* The host refused with a status whose sentence it has recorded: the script ends here. */
