@@ -46,6 +46,7 @@ static cdz_status put_pipeline(const cdz_json *object, cdz_buf *out, cdz_error *
         const cdz_json_member *m = &object->members[i];
         if (!cdz_setting_in_file("pipeline", m->key) || strcmp(m->key, "isolation") == 0) {
             const char *near = cdz_setting_near("pipeline", m->key);
+            if (near && strcmp(near, m->key) == 0) near = NULL; /* one of files alone */
             return cdz_err(err, CDZ_E_USAGE,
                            "request: pipeline.pipeline has no field \"%.40s\"%s%s%s", m->key,
                            near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");

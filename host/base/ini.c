@@ -131,7 +131,9 @@ static cdz_status check_bytes(scan *s, const char *text, size_t len)
     if (valid < len) return at(s, valid, "these bytes are not UTF-8", NULL);
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
-        if ((c < 0x20 && c != '\t') || c == 0x7F) return at(s, i, "a control character", NULL);
+        const bool two = c == 0xC2 && (unsigned char)text[i + 1] < 0xA0; /* U+0080 to U+009F */
+        if ((c < 0x20 && c != '\t') || c == 0x7F || two)
+            return at(s, i, "a control character", NULL);
     }
     return CDZ_OK;
 }

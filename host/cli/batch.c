@@ -420,7 +420,8 @@ static int open_files(batch *b)
         return CDZ_EXIT_FAILURE;
     }
     if (open_output(b, &err) != CDZ_OK) return cdz_cli_fail(&err);
-    b->show_progress = isatty(STDERR_FILENO) && !isatty(fileno(b->out));
+    b->show_progress = isatty(STDERR_FILENO) &&
+                       !(b->out == stdout ? isatty(STDOUT_FILENO) : isatty(fileno(b->out)));
     if (b->show_progress) b->n_lines = count_lines(b->in);
     b->began_at = cdz_now_s();
     return CDZ_EXIT_OK;

@@ -9,6 +9,7 @@
 
 #include "cli/chat.h"
 #include "cli/cli.h"
+#include "cli/printable.h"
 
 struct cdz_line_reader {
     const char *prompt, *shown; /* "> ", and what is shown now: that or the continuation mark */
@@ -80,7 +81,7 @@ static unsigned char complete(EditLine *edit, int key)
 
 static void open_editor(cdz_line_reader *reader)
 {
-    reader->edit = el_init("cadenza", stdin, stdout, stderr);
+    reader->edit = el_init("cadenza", stdin, cdz_printable_terminal(), stderr);
     reader->history = history_init();
     if (!reader->edit || !reader->history) return;
     history(reader->history, &reader->event, H_SETSIZE, 1000);

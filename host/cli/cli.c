@@ -8,39 +8,23 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/printable.h"
 
 enum { SENTENCE = 2 * CDZ_ERROR_TEXT };
-
-/* Names and texts from files may hold anything; a terminal is not told to do things by them. */
-static size_t put_printable(char *out, const char *text)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t n = 0;
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if ((c >= 0x20 && c != 0x7F) || c == '\n') {
-            out[n++] = *text;
-            continue;
-        }
-        out[n++] = '\\';
-        out[n++] = 'x';
-        out[n++] = digits[c >> 4];
-        out[n++] = digits[c & 15];
-    }
-    return n;
-}
 
 /* One write, so that lines of several threads, or programs, stay apart. */
 void cdz_cli_say(const char *fmt, ...)
 {
     static const char who[] = "cadenza: ";
-    char text[SENTENCE], line[sizeof who + (size_t)4 * SENTENCE];
+    char text[SENTENCE], line[sizeof who + (size_t)CDZ_PRINTABLE_BYTES * (SENTENCE + 1)];
+    unsigned char held = 0;
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     memcpy(line, who, sizeof who - 1);
-    size_t n = sizeof who - 1 + put_printable(line + sizeof who - 1, text);
+    size_t n = sizeof who - 1;
+    n += cdz_printable(line + n, text, strlen(text), "\n", &held);
     line[n++] = '\n';
     fwrite(line, 1, n, stderr);
 }

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/cmd_run.h"
 #include "cli/places.h"
+#include "cli/printable.h"
 #include "prepare/prepare.h"
 
 static const cdz_flag flags[] = {
@@ -59,7 +60,7 @@ static void put(chat *c, const char *text, size_t len, cdz_buf *out)
 static void on_text(void *user, const char *text, size_t len)
 {
     chat *c = user;
-    if (c->interactive && c->reasoning.len && !c->answer.len) fputs("\033[0m\n\n", stdout);
+    if (c->interactive && c->reasoning.len && !c->answer.len) cdz_printable_tell("\033[0m\n\n");
     put(c, text, len, &c->answer);
 }
 
@@ -71,7 +72,7 @@ static void on_reasoning(void *user, const char *text, size_t len)
         cdz_buf_add(&c->reasoning, text, len);
         return;
     }
-    if (!c->reasoning.len) fputs("\033[2m", stdout);
+    if (!c->reasoning.len) cdz_printable_tell("\033[2m");
     put(c, text, len, &c->reasoning);
 }
 
@@ -108,7 +109,7 @@ static cdz_status end_answer(chat *c, cdz_status status, cdz_error *err)
     cdz_reply_end(&c->reply);
     const bool failed = c->reply.failed || c->answer.failed || c->reasoning.failed;
     cdz_reply_free(&c->reply);
-    if (c->interactive && c->reasoning.len && !c->answer.len) fputs("\033[0m", stdout);
+    if (c->interactive && c->reasoning.len && !c->answer.len) cdz_printable_tell("\033[0m");
     if (status == CDZ_OK && failed) return cdz_err_memory(err, "the answer");
     return status;
 }

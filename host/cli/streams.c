@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/printable.h"
 
 /* Opened the wrong way round: what reads it or writes to it hears that it may not. */
 static void take_up(int fd, int how)
@@ -34,6 +35,7 @@ void cdz_cli_begin_streams(void)
         SIGXFSZ,
         SIG_IGN); /* a file that may not grow further is told as any other that cannot be written */
     (void)sigprocmask(SIG_UNBLOCK, &pipe_only, NULL);
+    cdz_printable_output();
 }
 
 int cdz_cli_end_streams(int status)

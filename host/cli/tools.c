@@ -50,11 +50,12 @@ bool cdz_cli_tools_are_good(const cdz_program_settings *program)
     return true;
 }
 
+/* Scripts name tools: a name never reaches into the command. */
 static const char *command_of(const cdz_program_settings *program, const char *name)
 {
     const size_t n = strlen(name);
     for (uint32_t i = 0; i < program->n_tools; i++)
-        if (strncmp(program->tools[i], name, n) == 0 && program->tools[i][n] == '=')
+        if (name_length(program->tools[i]) == n && memcmp(program->tools[i], name, n) == 0)
             return program->tools[i] + n + 1;
     return NULL;
 }

@@ -26,6 +26,7 @@ enum {
     CDZ_GRAMMAR_MAX_MS = 20000,        /* of compiling */
     CDZ_GRAMMAR_MAX_CONFIGS = 4000000, /* states made while running */
     CDZ_GRAMMAR_MAX_ITEMS = 50000,     /* places a state may stand at */
+    CDZ_GRAMMAR_MAX_PLACES = 33554432, /* of all those states together */
     CDZ_GRAMMAR_MASK_BYTES = 64 << 20, /* of masks kept */
 };
 

@@ -140,6 +140,13 @@ static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
                 CDZ_GRAMMAR_MAX_CONFIGS);
         return 0;
     }
+    if (s->n_kernel > CDZ_GRAMMAR_MAX_PLACES - s->n_items) {
+        TROUBLE(s, CDZ_E_LIMIT,
+                "the states that the grammar has been in stand at more than %u places "
+                "(grammar_max_states)",
+                CDZ_GRAMMAR_MAX_PLACES);
+        return 0;
+    }
     if (!cdz_grow(&s->configs, &s->configs_cap, (size_t)s->n_configs + 1, sizeof *s->configs) ||
         !cdz_grow(&s->items, &s->items_cap, (size_t)s->n_items + s->n_kernel, sizeof *s->items)) {
         no_memory(s);

@@ -8,6 +8,7 @@
 
 #include "base/environment.h"
 
+enum { MOST_DROPPED = 1 << 20 };
 enum { MOST_REDIRECTS = 10, CONNECT_SECONDS = 30, STALL_SECONDS = 60, MOST_WAIT = 3600 };
 
 struct cdz_http {
@@ -20,6 +21,7 @@ typedef struct transfer {
     const cdz_http_ask *ask;
     cdz_http_head head;
     bool told, refused; /* ask->head was called; the caller ended it */
+    size_t dropped;     /* bytes of an answer that is not wanted */
 } transfer;
 
 /* --- addresses ----------------------------------------------------------------------------------------------- */
@@ -202,13 +204,13 @@ typedef struct receiver {
     CURL *curl;
 } receiver;
 
-/* Bodies of redirects and errors go nowhere. */
+/* Bodies of redirects and errors go nowhere. One without end ends the connection: the head has said it all. */
 static size_t on_bytes(char *bytes, size_t size, size_t n, void *user)
 {
     const receiver *r = user;
     long status = 0;
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (!has_answer(status)) return size * n;
+    if (!has_answer(status)) return (r->t->dropped += size * n) > MOST_DROPPED ? 0 : size * n;
     if ((!r->t->told && !tell_head(r->t, r->curl)) ||
         !r->t->ask->bytes(r->t->ask->user, bytes, size * n)) {
         r->t->refused = true;
@@ -279,7 +281,7 @@ static cdz_status judge(const transfer *t, CURLcode code, const char *url, cdz_e
 {
     char host[300];
     put_host(url, host, sizeof host);
-    if (code == CURLE_OK) return CDZ_OK;
+    if (code == CURLE_OK || t->dropped > MOST_DROPPED) return CDZ_OK;
     if (t->refused) return cdz_err(err, CDZ_E_CANCELLED, "%s: stopped", host);
     const bool hopeless = code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT ||
                           code == CURLE_COULDNT_RESOLVE_HOST ||
@@ -295,6 +297,7 @@ static cdz_status perform(cdz_http *http, transfer *t, const char *url, cdz_erro
     struct curl_slist *lines = NULL;
     receiver r = {t, http->curl};
     t->head = (cdz_http_head){0};
+    t->dropped = 0;
     if (!put_lines(http, t->ask, url, &lines)) {
         curl_slist_free_all(lines);
         return cdz_err_memory(err, "a request");

@@ -24,7 +24,7 @@ static void *keep(lua_State *L, const cdz_step *step, size_t bytes)
 /* prefix = ids, of the companion at the stack's top. */
 static void read_prefix(lua_State *L, const call *c)
 {
-    if (lua_getfield(L, -1, "prefix") != LUA_TNIL) {
+    if (cdz_lua_field(L, -1, "prefix") != LUA_TNIL) {
         const cdz_ids ids = cdz_lua_check_ids(L, -1);
         int32_t *own = keep(L, c->step, ids.len * sizeof *own);
         if (ids.len) memcpy(own, ids.at, ids.len * sizeof *own);
@@ -37,7 +37,7 @@ static void read_prefix(lua_State *L, const call *c)
 static void read_mask(lua_State *L, const call *c)
 {
     const uint32_t n = c->out->prefix.len;
-    if (lua_getfield(L, -1, "mask") != LUA_TNIL) {
+    if (cdz_lua_field(L, -1, "mask") != LUA_TNIL) {
         const cdz_ids bits = cdz_lua_check_ids(L, -1);
         if (bits.len != n)
             luaL_error(L, "companion: a mask of %d for a prefix of %d ids", (int)bits.len, (int)n);
@@ -55,12 +55,12 @@ static void read_companion(lua_State *L, const call *c)
     cdz_lua_unwrap(L, lua_gettop(L));
     read_prefix(L, c);
     read_mask(L, c);
-    const int type = lua_getfield(L, -1, "from");
+    const int type = cdz_lua_field(L, -1, "from");
     const lua_Integer from = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
     if (type != LUA_TNIL && (from < 0 || from > (lua_Integer)UINT32_MAX))
         luaL_error(L, "companion: from must be an integer from 0");
     c->out->from = type == LUA_TNIL ? c->step->request->prompt_len : (uint32_t)from;
-    lua_getfield(L, -2, "stays");
+    cdz_lua_field(L, -2, "stays");
     c->out->stays = lua_toboolean(L, -1);
     lua_pop(L, 2);
 }

@@ -11,7 +11,7 @@
 #include "lua/session.h"
 #include "lua/types.h"
 
-enum { MOST_CHOICES = 100000, MOST_FORCED = 4096 };
+enum { MOST_CHOICES = 100000, MOST_FORCED = 4096, PIECE = 8 };
 
 typedef struct lua_grammar {
     cdz_grammar_kind kind;
@@ -113,6 +113,24 @@ static uint32_t check_state(lua_State *L, int index)
     return (uint32_t)state;
 }
 
+/* By a few bytes at a time: each may lead to a state of thousands of places, so the clock is looked at between them. */
+static uint32_t feed_text(lua_State *L, const lua_grammar *g, uint32_t state, const char *text,
+                          size_t len)
+{
+    cdz_lua_charge_elements(L, 16 * len);
+    while (len > 0 && state) {
+        const size_t n = len < PIECE ? len : PIECE;
+        if (g->constraint)
+            try(L, g->api->feed(cdz_lua_of(L)->step, g->constraint, text, n, &state));
+        else
+            state = cdz_grammar_feed(g->own, state, text, n);
+        cdz_lua_check_time(L);
+        text += n;
+        len -= n;
+    }
+    return state;
+}
+
 /* The state at index 2: a text's, or a state as it is; nothing: that of the empty text. */
 static uint32_t state_at(lua_State *L, lua_grammar *g)
 {
@@ -123,11 +141,8 @@ static uint32_t state_at(lua_State *L, lua_grammar *g)
         return check_state(L, 2);
     }
     const char *text = luaL_optlstring(L, 2, "", &len);
-    cdz_lua_charge_elements(L, 16 * len);
-    if (!bound) return cdz_grammar_feed(g->own, cdz_grammar_start(g->own), text, len);
-    uint32_t state = g->api->start(g->constraint);
-    try(L, g->api->feed(cdz_lua_of(L)->step, g->constraint, text, len, &state));
-    return state;
+    const uint32_t start = bound ? g->api->start(g->constraint) : cdz_grammar_start(g->own);
+    return feed_text(L, g, start, text, len);
 }
 
 static lua_grammar *check_bound(lua_State *L)
@@ -169,13 +184,14 @@ static int grammar_feed(lua_State *L)
     size_t len;
     if (lua_type(L, 3) == LUA_TSTRING) {
         const char *text = lua_tolstring(L, 3, &len);
-        cdz_lua_charge_elements(L, 16 * len);
-        try(L, g->api->feed(step, g->constraint, text, len, &state));
+        state = feed_text(L, g, state, text, len);
     } else {
         const cdz_ids ids = cdz_lua_check_ids(L, 3);
         cdz_lua_charge_elements(L, 64 * (size_t)ids.len);
-        for (uint32_t i = 0; i < ids.len && state; i++)
+        for (uint32_t i = 0; i < ids.len && state; i++) {
             try(L, g->api->feed_token(step, g->constraint, ids.at[i], &state));
+            cdz_lua_check_time(L);
+        }
     }
     lua_pushinteger(L, state);
     return 1;

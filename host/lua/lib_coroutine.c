@@ -8,6 +8,7 @@
 #define RESUME_COST 1000
 
 static int verb_done(lua_State *L, int status, lua_KContext ctx);
+static int l_yield(lua_State *L);
 
 static lua_State *check_thread(lua_State *L)
 {
@@ -17,13 +18,25 @@ static lua_State *check_thread(lua_State *L)
     return co;
 }
 
+/* It yielded itself. Else it waits for a verb, whose answer is not the script's to bring: on_hidden runs meanwhile. */
+static bool yielded(lua_State *co)
+{
+    lua_Debug ar;
+
+    if (!lua_checkstack(co, 1) || !lua_getstack(co, 0, &ar)) return false;
+    lua_getinfo(co, "f", &ar);
+    const bool own = lua_tocfunction(co, -1) == l_yield;
+    lua_pop(co, 1);
+    return own;
+}
+
 static const char *status_of(lua_State *L, lua_State *co)
 {
     lua_Debug ar;
 
     if (L == co) return "running";
     switch (lua_status(co)) {
-    case LUA_YIELD: return "suspended";
+    case LUA_YIELD: return yielded(co) ? "suspended" : "normal";
     case LUA_OK:
         if (lua_getstack(co, 0, &ar)) return "normal";
         return lua_gettop(co) == 0 ? "dead" : "suspended";
@@ -31,12 +44,20 @@ static const char *status_of(lua_State *L, lua_State *co)
     }
 }
 
+/* Where the way out leads through C, the verb is called off; its coroutine waits for ever. */
+static int pass_on_verb(lua_State *L, cdz_lua_session *S)
+{
+    if (lua_isyieldable(L)) return lua_yieldk(L, 0, 0, verb_done);
+    S->verb = NULL;
+    return luaL_error(L, CDZ_LUA_NO_VERB_HERE);
+}
+
 /* Ends a resume of co that came back with rc and n results: pushes true and them, or false and the error. */
 static int resumed(lua_State *L, lua_State *co, int rc, int n)
 {
     cdz_lua_session *S = cdz_lua_of(L);
 
-    if (rc == LUA_YIELD && S->verb) return lua_yieldk(L, 0, 0, verb_done);
+    if (rc == LUA_YIELD && S->verb) return pass_on_verb(L, S);
     if (rc == LUA_ERRMEM) cdz_lua_spend(L, CDZ_LUA_SPENT_MEMORY);
     cdz_lua_check_spent(L);
     if (rc != LUA_OK && rc != LUA_YIELD) {

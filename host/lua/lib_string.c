@@ -274,6 +274,7 @@ static int l_format(lua_State *L)
     size_t bytes = n;
     int arg = 1;
 
+    cdz_lua_guard_stack(L);
     for (size_t i = 0; i < n; i++) {
         if (f[i] != '%') continue;
         i += 1 + strspn(f + i + 1, "-+ #0123456789.");

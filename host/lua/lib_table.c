@@ -22,29 +22,60 @@ static lua_Integer span(lua_State *L, lua_Integer i, lua_Integer j, lua_Integer 
     return (lua_Integer)n + 1;
 }
 
-static int l_insert(lua_State *L)
+/* The table and its length, which is asked for once: a __len may answer otherwise the next time. */
+static lua_Integer begin_edit(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    const lua_Integer n = luaL_len(L, 1);
-    lua_Integer moved = 0;
-
-    if (lua_gettop(L) == 3) moved = span(L, luaL_checkinteger(L, 2), n, MAX_ELEMENTS);
-    cdz_lua_charge(L, 1 + moved / 8);
-    return stock(L);
+    cdz_lua_guard_stack(L);
+    return luaL_len(L, 1);
 }
 
+/* t[to] = t[from] */
+static void move_one(lua_State *L, lua_Unsigned from, lua_Unsigned to)
+{
+    lua_geti(L, 1, (lua_Integer)from);
+    lua_seti(L, 1, (lua_Integer)to);
+}
+
+/* table.insert(t, [pos,] value) */
+static int l_insert(lua_State *L)
+{
+    const lua_Unsigned end = (lua_Unsigned)begin_edit(L) + 1; /* wraps as the stock one does */
+    const int n_args = lua_gettop(L);
+
+    if (n_args != 2 && n_args != 3) return luaL_error(L, "wrong number of arguments to 'insert'");
+    const lua_Integer pos = n_args == 3 ? luaL_checkinteger(L, 2) : (lua_Integer)end;
+    luaL_argcheck(L, n_args == 2 || (lua_Unsigned)pos - 1 < end, 2, "position out of bounds");
+    const lua_Integer moved = span(L, pos, (lua_Integer)(end - 1), MAX_ELEMENTS);
+    cdz_lua_charge(L, 1 + moved / 8);
+    for (lua_Unsigned i = 0; i < (lua_Unsigned)moved; i++) move_one(L, end - i - 1, end - i);
+    lua_seti(L, 1, pos);
+    return 0;
+}
+
+/* table.remove(t [, pos]) */
 static int l_remove(lua_State *L)
 {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    const lua_Integer n = luaL_len(L, 1);
+    const lua_Integer n = begin_edit(L);
+    const lua_Integer pos = luaL_optinteger(L, 2, n);
 
-    cdz_lua_charge(L, 1 + span(L, luaL_optinteger(L, 2, n), n, MAX_ELEMENTS) / 8);
-    return stock(L);
+    lua_settop(L, 1);
+    luaL_argcheck(L, pos == n || (lua_Unsigned)pos - 1 <= (lua_Unsigned)n, 2,
+                  "position out of bounds");
+    const lua_Integer moved = pos < n ? span(L, pos + 1, n, MAX_ELEMENTS) : 0;
+    cdz_lua_charge(L, 1 + moved / 8);
+    lua_geti(L, 1, pos);
+    for (lua_Unsigned i = (lua_Unsigned)pos; i < (lua_Unsigned)(pos + moved); i++)
+        move_one(L, i + 1, i);
+    lua_pushnil(L);
+    lua_seti(L, 1, pos + moved);
+    return 1;
 }
 
 static int l_concat(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
+    cdz_lua_guard_stack(L);
     lua_settop(L, 4);
     const lua_Integer i = luaL_optinteger(L, 3, 1);
     const lua_Integer j = lua_isnoneornil(L, 4) ? luaL_len(L, 1) : luaL_checkinteger(L, 4);
@@ -61,6 +92,7 @@ static int l_concat(lua_State *L)
 static int l_unpack(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
+    cdz_lua_guard_stack(L);
     const lua_Integer i = luaL_optinteger(L, 2, 1);
     const lua_Integer j = lua_isnoneornil(L, 3) ? luaL_len(L, 1) : luaL_checkinteger(L, 3);
 
@@ -74,6 +106,7 @@ static int l_unpack(lua_State *L)
 static int l_move(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
+    cdz_lua_guard_stack(L);
     const lua_Integer n = span(L, luaL_checkinteger(L, 2), luaL_checkinteger(L, 3), MAX_ELEMENTS);
 
     if (!lua_isnoneornil(L, 5)) luaL_checktype(L, 5, LUA_TTABLE);
@@ -161,9 +194,10 @@ static int l_sort(lua_State *L)
 
 void cdz_lua_push_table_lib(lua_State *L)
 {
-    static const luaL_Reg over_stock[] = {{"insert", l_insert}, {"remove", l_remove},
-                                          {"concat", l_concat}, {"unpack", l_unpack},
-                                          {"move", l_move},     {NULL, NULL}};
+    static const luaL_Reg over_stock[] = {
+        {"concat", l_concat}, {"unpack", l_unpack}, {"move", l_move}, {NULL, NULL}};
+    static const luaL_Reg own[] = {
+        {"insert", l_insert}, {"remove", l_remove}, {"sort", l_sort}, {NULL, NULL}};
 
     lua_pushcfunction(L, luaopen_table);
     lua_call(L, 0, 1);
@@ -175,7 +209,6 @@ void cdz_lua_push_table_lib(lua_State *L)
     }
     lua_getfield(L, -2, "pack");
     lua_setfield(L, -2, "pack");
-    lua_pushcfunction(L, l_sort);
-    lua_setfield(L, -2, "sort");
+    luaL_setfuncs(L, own, 0);
     lua_remove(L, -2);
 }

@@ -73,7 +73,7 @@ static const char *keep(lua_State *L, cdz_arena *arena, const char *text)
 
 static bool flag(lua_State *L, int row, const char *name)
 {
-    lua_getfield(L, row, name);
+    cdz_lua_field(L, row, name);
     const bool yes = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return yes;
@@ -95,7 +95,7 @@ static const char *implied_type(lua_State *L, int row)
     case LUA_TSTRING: break;
     default: return NULL;
     }
-    const bool words = lua_getfield(L, row, "words") != LUA_TNIL;
+    const bool words = cdz_lua_field(L, row, "words") != LUA_TNIL;
     lua_pop(L, 1);
     return words ? "word" : "string";
 }
@@ -105,9 +105,9 @@ static uint16_t type_of(lua_State *L, int row, const char *name)
 {
     const bool optional = flag(L, row, "optional");
 
-    lua_getfield(L, row, "type");
-    const char *given = lua_tostring(L, -1);
-    lua_pop(L, 1);
+    cdz_lua_field(L, row, "type");
+    const char *given = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+    lua_pop(L, 1); /* the row holds it */
     if (!given) given = implied_type(L, row);
     if (!given) return (uint16_t)luaL_error(L, "parameter '%s': give a default or a type", name);
     for (size_t i = 0; i < sizeof type_names / sizeof *type_names; i++)
@@ -143,7 +143,7 @@ static void read_positions(lua_State *L, int row, lua_Integer first, cdz_param *
 
 static void read_bound(lua_State *L, int row, const char *name, double *out)
 {
-    lua_getfield(L, row, name);
+    cdz_lua_field(L, row, name);
     if (!lua_isnil(L, -1)) *out = luaL_checknumber(L, -1);
     lua_pop(L, 1);
 }
@@ -153,7 +153,7 @@ static void read_words(lua_State *L, int row, const char *chosen, cdz_param *out
 {
     luaL_Buffer b;
 
-    lua_getfield(L, row, "words");
+    cdz_lua_field(L, row, "words");
     if (!lua_istable(L, -1)) luaL_error(L, "parameter '%s': words is no list", out->name);
     const int words = lua_gettop(L);
     const lua_Integer n = (lua_Integer)lua_rawlen(L, words);
@@ -225,11 +225,11 @@ void cdz_lua_read_param(lua_State *L, const char *name, cdz_arena *arena, cdz_pa
     if (!lua_istable(L, row)) luaL_error(L, "parameter '%s' is no table", name);
     check_keys(L, row, name);
     *out = (cdz_param){.name = keep(L, arena, name), .min = -CDZ_NO_LIMIT, .max = CDZ_NO_LIMIT};
-    lua_getfield(L, row, "help");
+    cdz_lua_field(L, row, "help");
     if (lua_isstring(L, -1)) out->help = keep(L, arena, lua_tostring(L, -1));
     lua_pop(L, 1);
 
-    lua_getfield(L, row, "default");
+    cdz_lua_field(L, row, "default");
     const bool named = !lua_isnil(L, -1);
     if (!named) {
         lua_pop(L, 1);

@@ -60,7 +60,7 @@ static int read_needs(lua_State *L)
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
-    if (lua_getfield(L, -1, "window") == LUA_TNIL) return 0;
+    if (cdz_lua_field(L, -1, "window") == LUA_TNIL) return 0;
     const lua_Integer window = luaL_checkinteger(L, -1);
     if (window < 1 || window > 4096)
         return luaL_error(L, "needs: window is %d, expected 1 to 4096", (int)window);

@@ -94,6 +94,19 @@ void cdz_lua_unwrap(lua_State *L, int index)
     lua_replace(L, index);
 }
 
+int cdz_lua_field(lua_State *L, int index, const char *name)
+{
+    const int at = lua_absindex(L, index);
+
+    cdz_lua_unwrap(L, at);
+    if (!lua_istable(L, at)) {
+        lua_pushnil(L);
+        return LUA_TNIL;
+    }
+    lua_pushstring(L, name);
+    return lua_rawget(L, at);
+}
+
 static void copy_table(lua_State *L, int from, int memo, purpose why, int depth)
 {
     if (depth > MAX_DEPTH)

@@ -32,6 +32,7 @@ const char *cdz_lua_text(lua_State *L, int index, size_t *len)
 static int l_tostring(lua_State *L)
 {
     luaL_checkany(L, 1);
+    cdz_lua_guard_stack(L);
     if (lua_type(L, 1) == LUA_TTABLE && luaL_callmeta(L, 1, "__tostring")) {
         if (!lua_isstring(L, -1)) return luaL_error(L, "'__tostring' must return a string");
         return 1;

@@ -238,6 +238,11 @@ static void check_time(lua_State *L, bool long_work)
     if (why) cdz_lua_spend(L, why);
 }
 
+void cdz_lua_check_time(lua_State *L)
+{
+    check_time(L, false);
+}
+
 void cdz_lua_charge_elements(lua_State *L, size_t n)
 {
     cdz_lua_charge(L, (int64_t)(n / 256 + 1));

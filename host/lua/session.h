@@ -142,6 +142,7 @@ static inline cdz_lua_session *cdz_lua_of(lua_State *L)
 /* All of these raise a Lua error when a budget is spent. */
 void cdz_lua_charge(lua_State *L, int64_t instructions);
 void cdz_lua_charge_elements(lua_State *L, size_t n); /* ceil(n / 256), and the clock from BIG_OP */
+void cdz_lua_check_time(lua_State *L);                /* now, whatever was charged */
 void cdz_lua_check_spent(lua_State *L);
 void cdz_lua_spend(lua_State *L, cdz_lua_spent why);
 /* The host refused with a status whose sentence it has recorded: the script ends here. */
@@ -155,6 +156,8 @@ int32_t *cdz_lua_ints(lua_State *L, size_t n); /* another buffer of the same kin
 
 void cdz_lua_get(lua_State *L, cdz_lua_slot slot); /* pushes */
 void cdz_lua_set(lua_State *L, cdz_lua_slot slot); /* pops */
+
+#define CDZ_LUA_NO_VERB_HERE "this verb cannot be used inside a sort or gsub callback"
 
 /* sandbox.c. [protected] Pushes nothing; fills the ENV slot. */
 void cdz_lua_open_sandbox(lua_State *L);
@@ -170,6 +173,9 @@ void cdz_lua_push_sorted_keys(lua_State *L, int table);
 /* row_state.c: if the value at the absolute index is the read-only face of a state's table, replaces it by the table; for
  * functions that read tables raw. */
 void cdz_lua_unwrap(lua_State *L, int index);
+/* Pushes a field of what a script handed over, and returns its type: nil of what is no table. Reads raw, so that no function of
+ * the script runs between two looks at it. */
+int cdz_lua_field(lua_State *L, int index, const char *name);
 
 /* Libraries, each pushes one table with its functions. */
 void cdz_lua_push_string_lib(lua_State *L);

@@ -9,7 +9,7 @@
 #include "cadenza/ext/steer.h"
 #include "lua/decoder.h"
 
-enum { MOST_EDITS = 65536 };
+enum { MOST_EDITS = 65536, MOST_NUMBERS = 1 << 26 /* of their vectors, together */ };
 
 static const char *const places[] = {"embedding", "attention", "mlp", "block", NULL};
 
@@ -17,7 +17,7 @@ static const char *const places[] = {"embedding", "attention", "mlp", "block", N
 static uint32_t read_count(lua_State *L, int at, size_t i, const char *key, lua_Integer least,
                            lua_Integer otherwise)
 {
-    const int type = lua_getfield(L, at, key);
+    const int type = cdz_lua_field(L, at, key);
     const lua_Integer n = type == LUA_TNIL       ? otherwise
                           : lua_isinteger(L, -1) ? lua_tointeger(L, -1)
                                                  : -1;
@@ -48,7 +48,7 @@ static uint32_t read_word(lua_State *L, int at, size_t i, const char *key, const
 {
     uint32_t w = 0, n = 0;
     while (words[n]) n++;
-    if (lua_getfield(L, at, key) == LUA_TNIL) {
+    if (cdz_lua_field(L, at, key) == LUA_TNIL) {
         lua_pop(L, 1);
         return otherwise;
     }
@@ -62,7 +62,7 @@ static uint32_t read_word(lua_State *L, int at, size_t i, const char *key, const
 static float read_scale(lua_State *L, int at, size_t i)
 {
     int number = 1;
-    lua_getfield(L, at, "scale");
+    cdz_lua_field(L, at, "scale");
     const lua_Number x = lua_isnil(L, -1) ? 1 : lua_tonumberx(L, -1, &number);
     if (!number) luaL_error(L, "edit %I: scale must be a number", (lua_Integer)i + 1);
     lua_pop(L, 1);
@@ -72,7 +72,7 @@ static float read_scale(lua_State *L, int at, size_t i)
 /* The vector stays where it is: its table holds it. */
 static void read_vector(lua_State *L, int at, size_t i, cdz_edit *out)
 {
-    if (lua_getfield(L, at, "vector") != LUA_TNIL) {
+    if (cdz_lua_field(L, at, "vector") != LUA_TNIL) {
         const cdz_lua_vec *v = cdz_lua_test_vec(L, lua_gettop(L));
         if (!v) luaL_error(L, "edit %I: vector must be a vec", (lua_Integer)i + 1);
         if (v->n > UINT32_MAX) luaL_error(L, "edit %I: its vector is too long", (lua_Integer)i + 1);
@@ -108,11 +108,15 @@ static const cdz_edit *read_edits(lua_State *L, int at, uint32_t *n_out)
     if (n > MOST_EDITS)
         luaL_error(L, "%I edits; at most %I", (lua_Integer)n, (lua_Integer)MOST_EDITS);
     cdz_edit *edits = lua_newuserdatauv(L, (n + 1) * sizeof *edits, 0);
+    size_t numbers = 0;
     for (size_t i = 0; i < n; i++) {
         if (lua_rawgeti(L, at, (lua_Integer)i + 1) != LUA_TTABLE)
             luaL_error(L, "edit %I is a %s, expected a table", (lua_Integer)i + 1,
                        luaL_typename(L, -1));
         edits[i] = read_edit(L, lua_gettop(L), i);
+        if ((numbers += edits[i].width) > MOST_NUMBERS)
+            luaL_error(L, "the vectors of %I edits have more than %I numbers", (lua_Integer)n,
+                       (lua_Integer)MOST_NUMBERS);
         lua_pop(L, 1);
     }
     *n_out = (uint32_t)n;

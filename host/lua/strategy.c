@@ -61,8 +61,8 @@ static int verb_resumed(lua_State *L, int status, lua_KContext at)
 int cdz_lua_run_verb(lua_State *L, cdz_lua_verb *verb)
 {
     cdz_lua_charge(L, VERB_COST);
-    if (!lua_isyieldable(L))
-        return luaL_error(L, "this verb cannot be used inside a sort or gsub callback");
+    (void)cdz_lua_decoder(L); /* not in on_hidden: another verb is under way */
+    if (!lua_isyieldable(L)) return luaL_error(L, CDZ_LUA_NO_VERB_HERE);
     cdz_lua_of(L)->verb = verb;
     return lua_yieldk(L, 0, lua_gettop(L), verb_resumed);
 }

@@ -158,8 +158,8 @@ static int verb_rollouts(lua_State *L)
     luaL_checktype(L, 4, LUA_TTABLE);
     cdz_lua_check_keys(L, 4, options, sizeof options / sizeof *options, false,
                        "rollouts: no option");
-    lua_getfield(L, 4, "rows");
-    lua_getfield(L, 4, "greedy");
+    cdz_lua_field(L, 4, "rows");
+    cdz_lua_field(L, 4, "greedy");
     const uint32_t n = cdz_lua_count_seqs(L, 2);
     cdz_rollout *out = push_room(L, n, sizeof *out);
     cdz_lua_verb *v = cdz_lua_push_verb(L, n, 0);

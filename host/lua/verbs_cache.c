@@ -37,7 +37,7 @@ static int drop_at(lua_State *L, int at)
     if (!lua_isnoneornil(L, at + 3)) {
         luaL_checktype(L, at + 3, LUA_TTABLE);
         cdz_lua_check_keys(L, at + 3, options, 1, false, "drop: no option");
-        lua_getfield(L, at + 3, "renumber");
+        cdz_lua_field(L, at + 3, "renumber");
         flags = lua_toboolean(L, -1) ? CDZ_DROP_RENUMBER : 0;
     }
     cdz_lua_charge(L, 1000);

@@ -22,7 +22,7 @@ static int return_row_done(lua_State *L, cdz_lua_verb *v)
 
 static uint32_t flag_of(lua_State *L, int index, const char *name, uint32_t flag)
 {
-    lua_getfield(L, index, name);
+    cdz_lua_field(L, index, name);
     const bool set = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return set ? flag : 0;
@@ -40,7 +40,7 @@ static inserting *read_options(lua_State *L, int index)
     in->flags = flag_of(L, index, "shown", CDZ_INSERT_SHOWN) |
                 flag_of(L, index, "counts", CDZ_INSERT_COUNTS) |
                 flag_of(L, index, "stops", CDZ_INSERT_STOPS);
-    if (lua_getfield(L, index, "who") != LUA_TNIL) {
+    if (cdz_lua_field(L, index, "who") != LUA_TNIL) {
         size_t len;
         in->who = luaL_checklstring(L, -1, &len);
         if (strlen(in->who) != len) luaL_error(L, "insert: who without NUL bytes");

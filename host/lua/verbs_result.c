@@ -127,6 +127,7 @@ static const char *write_values(lua_State *L, result *r, uint32_t dim)
     if (length(L) != (lua_Integer)r->shape[dim]) return "the table is not rectangular";
     const cdz_lua_vec *v = lua_istable(L, -1) ? NULL : cdz_lua_check_vec(L, lua_gettop(L));
     if (v && r->type != CDZ_RESULT_F32) return "a vector among other values";
+    if (v && dim + 1 < r->n_dims) return "the table is not rectangular";
     if (v) {
         if (v->n > 0) memcpy((float *)r->data + r->at, v->data, v->n * sizeof(float));
         r->at += v->n;
@@ -180,7 +181,10 @@ static void write_list(lua_State *L, int index, lua_Integer n, cdz_buf *out, int
     cdz_buf_putc(out, '[');
     for (lua_Integer i = 1; i <= n; i++) {
         if (i > 1) cdz_buf_puts(out, ", ");
-        lua_geti(L, index, i);
+        if (lua_istable(L, index)) /* raw: its functions could change it, and are not called */
+            lua_rawgeti(L, index, i);
+        else
+            lua_geti(L, index, i);
         write_value(L, lua_gettop(L), out, depth);
         lua_pop(L, 1);
     }

@@ -192,20 +192,29 @@ static group check_group(lua_State *L, int m_at)
     return g;
 }
 
+const float *cdz_lua_read_addends(lua_State *L, int index, uint32_t n)
+{
+    float *addends = lua_newuserdatauv(L, n * sizeof *addends, 0);
+
+    memset(addends, 0, n * sizeof *addends);
+    if (lua_isnil(L, index)) return addends;
+    cdz_lua_unwrap(L, index);
+    luaL_checktype(L, index, LUA_TTABLE);
+    for (uint32_t i = 0; i < n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        addends[i] = cdz_lua_check_float(L, -1);
+        lua_pop(L, 1);
+    }
+    return addends;
+}
+
 /* ctx:topk_flat(scores, first, n, addends, m): addends is a list of one number per row, or nil. */
 static int verb_topk_flat(lua_State *L)
 {
     lua_settop(L, 6);
     const group g = check_group(L, 6);
-    float *addends = lua_newuserdatauv(L, g.n * sizeof *addends, 0);
+    const float *addends = cdz_lua_read_addends(L, 5, g.n);
 
-    for (uint32_t i = 0; i < g.n; i++) {
-        addends[i] = 0;
-        if (lua_isnil(L, 5)) continue;
-        lua_geti(L, 5, (lua_Integer)i + 1);
-        addends[i] = cdz_lua_check_float(L, -1);
-        lua_pop(L, 1);
-    }
     cdz_lua_try(L, cdz_topk_flat(cdz_lua_decoder(L), g.scores, g.first, g.n, addends, g.m, g.out));
     return push_candidates(L, g.out, g.m);
 }

@@ -61,14 +61,7 @@ static int verb_softmax_flat(lua_State *L)
         return luaL_error(L, "%I rows from row %I on: there are %I", n, (lua_Integer)first + 1,
                           (lua_Integer)(s->n_rows < out->n_rows ? s->n_rows : out->n_rows));
     cdz_lua_charge_elements(L, (size_t)n * s->n_vocab);
-    float *addends = lua_newuserdatauv(L, (size_t)n * sizeof *addends, 0);
-    for (lua_Integer i = 0; i < n; i++) {
-        addends[i] = 0;
-        if (lua_isnil(L, 5)) continue;
-        lua_geti(L, 5, i + 1);
-        addends[i] = cdz_lua_check_float(L, -1);
-        lua_pop(L, 1);
-    }
+    const float *addends = cdz_lua_read_addends(L, 5, (uint32_t)n);
     cdz_lua_try(L, cdz_softmax_flat(cdz_lua_decoder(L), s, first, (uint32_t)n, addends, out));
     lua_settop(L, 6);
     return 1;
@@ -128,7 +121,7 @@ typedef struct answer {
 static int push_field(lua_State *L, const char *name)
 {
     if (!lua_istable(L, -1)) luaL_error(L, "return_rows: an entry is a %s", luaL_typename(L, -1));
-    return lua_getfield(L, -1, name);
+    return cdz_lua_field(L, -1, name);
 }
 
 static answer make_answer(lua_State *L, uint32_t n)

@@ -58,13 +58,14 @@ static bool check_names(cdz_asking *a, const cdz_json *object, const char *const
 
 /* --- kwargs ------------------------------------------------------------------------------------------------------- */
 
-/* Parameters that take data in ways of their own, and the limits that hold scripts and isolated plugins. */
+/* Parameters that take data in ways of their own, and what holds scripts and isolated plugins. */
 static bool is_closed(const char *name)
 {
     static const char *const closed[] = {
         "inputs_embeds",     "past_key_values",      "position_ids",
         "trust_remote_code", "num_return_sequences", "budget_instructions",
-        "budget_ms",         "budget_memory",        "deadline_ms"};
+        "budget_ms",         "budget_memory",        "deadline_ms",
+        "isolation"};
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
         if (strcmp(closed[i], name) == 0) return true;
     return false;
@@ -183,7 +184,7 @@ static bool set_param(cdz_asking *a, const char *section, const char *name, cons
                                    "cadenza.processors: %.64s.%.64s cannot be set by a request of "
                                    "this server",
                                    section, name);
-    if (opens_something(name, value))
+    if (opens_any(name, value))
         return cdz_serve_fault_set(
             a->fault, 400, "cadenza", NULL,
             "cadenza.processors: %.64s.%.64s: a request may name ids, no files", section, name);

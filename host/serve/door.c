@@ -27,6 +27,7 @@ struct cdz_door {
     int listener, epoll, wake, spare;
     cdz_guest_port at_listener, at_wake;
     cdz_guest *guests;
+    uint64_t bodies; /* bytes of bodies whose requests are not over */
     atomic_uint n_guests;
     atomic_bool stop, drain, looks; /* looks: somebody was answered */
     bool runs, deaf; /* deaf: the listener is not waited for, until a second has passed */
@@ -93,6 +94,8 @@ static void drop(cdz_door *door, cdz_guest *g)
     close(g->fd);
     if (g->inner >= 0) close(g->inner);
     g->fd = g->inner = -1;
+    door->bodies -= g->held;
+    g->held = 0;
     atomic_fetch_sub(&door->n_guests, 1);
     release(g);
 }
@@ -126,6 +129,7 @@ static cdz_guest *new_guest(cdz_door *door, int fd, int inner)
     g->fd = fd;
     g->inner = inner;
     g->outside.guest = g->inside.guest = g;
+    g->bodies = &door->bodies;
     g->since = g->moved = cdz_now_s();
     g->draining = atomic_load(&door->drain);
     g->in.buf.limit = 2 * CDZ_GUEST_HELD + (16 << 10);

@@ -41,6 +41,13 @@ static void flow_settle(cdz_flow *flow)
     flow->at = 0;
 }
 
+/* The server holds a body until its request is over. */
+static void let_go_of_body(cdz_guest *g)
+{
+    *g->bodies -= g->held;
+    g->held = 0;
+}
+
 static void enter(cdz_guest *g, cdz_guest_state state)
 {
     g->state = state;
@@ -70,6 +77,7 @@ static void forget(cdz_guest *g)
     close_inner(g);
     if (g->told) g->options->leaves(g->options->user, g);
     g->told = false;
+    let_go_of_body(g);
     linger(g);
 }
 
@@ -167,13 +175,24 @@ static bool read_head(cdz_guest *g)
 
 /* --- bodies --------------------------------------------------------------------------------------------------- */
 
+/* Many bodies at once are as large as one that is too long. */
+static bool count_body(cdz_guest *g, size_t n)
+{
+    g->body += n;
+    g->held += n;
+    *g->bodies += n;
+    if (*g->bodies / CDZ_GUEST_BODIES <= g->options->limits.body) return true;
+    refuse(g, 503, "the server holds as many bytes of bodies as it may; try again");
+    return false;
+}
+
 static bool pass_known(cdz_guest *g)
 {
     const uint64_t left = g->head.length - g->body;
     const size_t held = flow_left(&g->in), n = held < left ? held : (size_t)left;
     cdz_buf_add(&g->pass.buf, flow_bytes(&g->in), n);
-    g->body += n;
     flow_take(&g->in, n);
+    if (!count_body(g, n)) return true;
     if (g->body == g->head.length) enter(g, CDZ_GUEST_ANSWER);
     return n > 0;
 }
@@ -188,7 +207,7 @@ static bool pass_chunked(cdz_guest *g)
         refuse(g, 400, "the body is not chunked as it should be");
         return true;
     }
-    g->body += data.len;
+    if (!count_body(g, data.len)) return true;
     if (g->body > g->options->limits.body) {
         refuse(g, 413, "the body is longer than this server reads");
         return true;
@@ -290,6 +309,7 @@ static bool move_pass(cdz_guest *g)
 static void answer_over(cdz_guest *g)
 {
     g->told = false;
+    let_go_of_body(g);
     if (g->state != CDZ_GUEST_ANSWER) return; /* before its time: the library closes the pair */
     if (g->head.last || g->draining) {
         close_inner(g);
@@ -309,6 +329,7 @@ static bool move_inner_in(cdz_guest *g)
     if (got < 0) {
         close_inner(g);
         g->told = false;
+        let_go_of_body(g);
         linger(g);
         return true;
     }

@@ -44,15 +44,20 @@ struct cdz_guest {
     cdz_head head;
     char request_id[CDZ_HEAD_ID]; /* of the head that was read; "": there is none */
     cdz_chunks chunks;
-    uint64_t body; /* bytes of the body so far */
-    double since;  /* of this state */
-    double moved;  /* bytes went out, or there were none to go */
+    uint64_t body;    /* bytes of the body so far */
+    uint64_t held;    /* of them: while its request is not over */
+    double since;     /* of this state */
+    double moved;     /* bytes went out, or there were none to go */
+    uint64_t *bodies; /* the door's: bytes of those of all guests */
     uint32_t n_requests;
     bool told;     /* the library knows of a request that has not been answered */
     bool draining; /* ends after the answer */
     bool shut;     /* the sending side was closed */
     bool cut;      /* the library did not take all of the request */
 };
+
+/* So many times the longest body all guests' bodies come to together. */
+enum { CDZ_GUEST_BODIES = 128 };
 
 /* Moves what can be moved without waiting. */
 void cdz_guest_pump(cdz_guest *guest);
@@ -61,7 +66,7 @@ uint32_t cdz_guest_wants_outside(const cdz_guest *guest);
 uint32_t cdz_guest_wants_inside(const cdz_guest *guest);
 /* Looks at the clock. */
 void cdz_guest_check_time(cdz_guest *guest, double now);
-/* It is over at once. */
+/* It is over at once; the door drops it, and its part of `bodies`. */
 void cdz_guest_end(cdz_guest *guest);
 bool cdz_guest_is_idle(const cdz_guest *guest);
 /* It has not said a whole head yet. */

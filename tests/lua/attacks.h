@@ -36,6 +36,29 @@ static const attack attacks[] = {
     {"table.insert with a lying length",
      "return table.insert(setmetatable({}, { __len = function() return 1 << 40 end }), 1, 1)",
      "too many elements", 0},
+    {"table.insert with a length that changes",
+     "local n, t = 0, {} setmetatable(t, { __len = function() n = n + 1 return n == 1 and 0 or 1 << "
+     "60 end }) table.insert(t, 1, 'x') assert(n == 1 and t[1] == 'x') row[0] = 1",
+     NULL, 0},
+    {"table.remove with a length that changes",
+     "local n, t = 0, { 'x' } setmetatable(t, { __len = function() n = n + 1 return n == 1 and 1 or 1 "
+     "<< 60 end }) assert(table.remove(t, 1) == 'x' and t[1] == nil) row[0] = 1",
+     NULL, 0},
+    {"table.insert at the last integer",
+     "table.insert(setmetatable({}, { __len = function() return math.maxinteger end }), "
+     "math.maxinteger, 1) row[0] = 1",
+     NULL, 0},
+    {"table.concat within itself",
+     "local t = {} setmetatable(t, { __index = function() return table.concat(t, '', 1, 1) end }) "
+     "return t[1]",
+     "C stack overflow", 0},
+    {"table.insert, move, unpack and tostring within themselves",
+     "local t, m = {}, {} m.__index = function(_, i) table.move(t, i, i, 1, {}) return "
+     "table.unpack(t, i, i) end\n"
+     "m.__tostring = function() return tostring(t) end m.__newindex = function(_, i, v) "
+     "table.insert(t, 1, v) end setmetatable(t, m)\n"
+     "assert(not pcall(tostring, t) and not pcall(table.insert, t, 1, 1)) return t[1]",
+     "C stack overflow", 0},
     {"table.unpack of too many", "return table.unpack({}, 1, 1000000)", "too many elements", 0},
     {"table.unpack that overflows", "return table.unpack({}, math.mininteger, math.maxinteger)",
      "too many elements", 0},

@@ -232,6 +232,8 @@ static cdz_status attention(cdz_decoder *dec, cdz_seq *seq, uint32_t n_queries,
                                .n_queries = n_queries,
                                .n_keys = cdz_seq_visible(seq)};
     const size_t a_layer = (size_t)a->n_heads * n_queries * rows.n_keys;
+    CDZ_TRY(cdz_loop_may_take(loop, "seq_attention",
+                              cdz_loop_bytes(n_layers, cdz_loop_bytes(a_layer, sizeof(float)))));
     float *data = room(loop, n_layers * a_layer, sizeof *data);
     float **tensors = room(loop, a->n_layers, sizeof *tensors);
     if (!data || !tensors) return cdz_loop_nomem(loop);

@@ -61,6 +61,8 @@ cdz_status cdz_derive_all(cdz_loop *loop, cdz_stageset *set)
     return CDZ_OK;
 }
 
+enum { MOST_DERIVED = 256 };
+
 cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
                                     const char *const *append, uint32_t n_append, uint32_t *out)
 {
@@ -68,6 +70,9 @@ cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude
     CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_stageset *set = loop->set;
     const uint32_t n = loop->n_derivations;
+    if (n == MOST_DERIVED)
+        return cdz_loop_fail(loop, CDZ_E_LIMIT, "pipeline_derive: more than %d pipelines",
+                             MOST_DERIVED);
     cdz_derivation *all = cdz_arena_array(&loop->rows.arena, n + 1, sizeof *all);
     cdz_stage_chain *derived = cdz_arena_array(&set->arena, n + 1, sizeof *derived);
     const char *const *kept_out = keep_ids(loop, exclude, n_exclude);

@@ -32,7 +32,10 @@ cdz_status cdz_verb_keep_hidden(cdz_decoder *dec, cdz_positions positions, const
     if (n && positions != CDZ_POSITIONS_LAST && positions != CDZ_POSITIONS_ALL)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "keep_hidden: of the last position, or of all");
     cdz_hidden_store *h = &loop->hidden;
-    h->layers = cdz_arena_array(&loop->rows.arena, (size_t)n + 1, sizeof *h->layers);
+    if (!h->layers || n > h->room) {
+        h->room = n < 64 ? 64 : 2 * n;
+        h->layers = cdz_arena_array(&loop->rows.arena, h->room, sizeof *h->layers);
+    }
     if (!h->layers) return cdz_loop_nomem(loop);
     if (n) memcpy(h->layers, layers, n * sizeof *layers);
     h->n = n;
@@ -66,6 +69,9 @@ cdz_status cdz_loop_want_hidden(cdz_loop *loop, uint64_t n_rows)
     cdz_hidden_store *h = &loop->hidden;
     if (h->n == 0 || loop->want.model != loop->rows.model || loop->want.n_layers) return CDZ_OK;
     if (n_rows > UINT32_MAX) return cdz_loop_nomem(loop);
+    CDZ_TRY(cdz_loop_may_take(
+        loop, "keep_hidden",
+        cdz_loop_bytes(n_rows * h->n, loop->rows.model->weights->arch.hidden * sizeof(float))));
     CDZ_TRY(fit(loop, n_rows));
     loop->want.hidden_layers = h->layers;
     loop->want.n_hidden = h->n;

@@ -68,5 +68,8 @@ cdz_status cdz_verb_seq_embeds(cdz_decoder *dec, cdz_seq *seq, uint32_t from, co
                              " is of a prompt that is given as embeddings already",
                              from);
     CDZ_TRY(check_vectors(loop, embeds, n, width, seq->model->weights->arch.hidden));
+    CDZ_TRY(cdz_loop_grow_seq(loop, "seq_embeds",
+                              cdz_given_bytes(seq->given) +
+                                  cdz_loop_bytes(n, (width + 1ull) * sizeof(float))));
     return cdz_seq_give(seq, from, embeds, n, &loop->rows.error);
 }

@@ -36,8 +36,8 @@ typedef struct cdz_drafting {
 
 /* Hidden states that the strategy keeps. */
 typedef struct cdz_hidden_store {
-    uint32_t *layers; /* (n) */
-    uint32_t n, n_rows;
+    uint32_t *layers; /* (n), of `room` */
+    uint32_t n, room, n_rows;
     cdz_positions positions;
     float *data;
     size_t cap;        /* floats */
@@ -90,8 +90,12 @@ struct cdz_loop {
     cdz_matrix scores, seq_scores; /* forward's and seq_forward's rows */
     cdz_hidden_store hidden;
     cdz_matrix **scratch;
-    uint32_t n_scratch;
+    uint32_t n_scratch, scratch_cap;
     cdz_seq *seqs; /* sequences beyond the rows */
+    uint32_t n_seqs;
+    struct {
+        uint64_t most, stays, set_aside; /* bytes: held.c */
+    } held;
     cdz_scratch_mem strategy_scratch;
 
     const cdz_capture *captures; /* of the next seq_forward's sequences, or NULL */
@@ -174,6 +178,13 @@ static inline cdz_status cdz_loop_nomem(cdz_loop *loop)
 {
     return cdz_rows_nomem(&loop->rows);
 }
+/* held.c: before `bytes` more are taken, for good, or in place of what the verb took before; before a sequence grows by that
+ * much. */
+cdz_status cdz_loop_take(cdz_loop *loop, const char *verb, uint64_t bytes);
+cdz_status cdz_loop_may_take(cdz_loop *loop, const char *verb, uint64_t bytes);
+cdz_status cdz_loop_grow_seq(cdz_loop *loop, const char *verb, uint64_t bytes);
+cdz_status cdz_loop_one_more_seq(cdz_loop *loop);
+uint64_t cdz_loop_bytes(uint64_t n, uint64_t size); /* n times size; huge where that is no number */
 /* Suspends until the want is satisfied. */
 cdz_status cdz_loop_await(cdz_loop *loop);
 /* Suspends until the cache of a sequence, whose blocks were taken, holds again what it held. */

@@ -337,17 +337,28 @@ static cdz_status check_field(cdz_loop *loop, const char *name, cdz_result_type 
                          name, f->form);
 }
 
-/* A place for a result of that name: the one it had before, or a new one. */
-static cdz_named_result *place(cdz_loop *loop, const char *name)
+enum { RESULTS_AT_ONCE = 64, MOST_RESULTS = 4096 };
+
+static cdz_named_result *find_result(const cdz_loop *loop, const char *name)
 {
-    cdz_outcome *outcome = loop->rows.berth->outcome;
+    const cdz_outcome *outcome = loop->rows.berth->outcome;
     for (uint32_t i = 0; i < outcome->n_results; i++)
         if (strcmp(outcome->results[i].name, name) == 0) return &outcome->results[i];
-    cdz_named_result *all = cdz_arena_array(&outcome->arena, outcome->n_results + 1, sizeof *all);
-    if (!all) return NULL;
-    if (outcome->n_results) memcpy(all, outcome->results, outcome->n_results * sizeof *all);
-    outcome->results = all;
-    return &all[outcome->n_results++];
+    return NULL;
+}
+
+/* NULL: out of memory. */
+static cdz_named_result *new_result(cdz_loop *loop)
+{
+    cdz_outcome *outcome = loop->rows.berth->outcome;
+    if (outcome->n_results % RESULTS_AT_ONCE == 0) {
+        const size_t n = outcome->n_results;
+        cdz_named_result *all = cdz_arena_array(&outcome->arena, n + RESULTS_AT_ONCE, sizeof *all);
+        if (!all) return NULL;
+        if (n) memcpy(all, outcome->results, n * sizeof *all);
+        outcome->results = all;
+    }
+    return &outcome->results[outcome->n_results++];
 }
 
 static bool size_of(cdz_result_type type, uint32_t n_dims, const uint64_t *shape, size_t *bytes)
@@ -363,11 +374,16 @@ static bool size_of(cdz_result_type type, uint32_t n_dims, const uint64_t *shape
 static cdz_status keep_result(cdz_loop *loop, const cdz_named_result *given, size_t bytes)
 {
     cdz_arena *arena = arena_of(loop);
+    CDZ_TRY(cdz_loop_take(loop, "put_result", bytes));
     char *own = loop->rows.berth->apart
                     ? cdz_arena_printf(arena, "%s[%" PRIu32 "]", given->name, loop->first_row)
                     : cdz_arena_strdup(arena, given->name);
     void *copy = cdz_arena_alloc(arena, bytes);
-    cdz_named_result *result = own && copy ? place(loop, own) : NULL;
+    if (!own || !copy) return cdz_loop_nomem(loop);
+    cdz_named_result *result = find_result(loop, own);
+    if (!result && loop->rows.berth->outcome->n_results == MOST_RESULTS)
+        return cdz_loop_fail(loop, CDZ_E_LIMIT, "put_result: more than %d results", MOST_RESULTS);
+    if (!result) result = new_result(loop);
     if (!result) return cdz_loop_nomem(loop);
     if (bytes) memcpy(copy, given->data, bytes);
     *result = *given;

@@ -53,17 +53,29 @@ cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *gi
     return out->id == loop->scores.id ? cdz_loop_fetch(loop, *first, out->n_rows) : CDZ_OK;
 }
 
+/* In the list of matrices, which doubles: the arena keeps what it outgrew. */
+static bool room_for_one(cdz_loop *loop)
+{
+    if (loop->n_scratch < loop->scratch_cap) return true;
+    const uint32_t cap = loop->scratch_cap ? 2 * loop->scratch_cap : 8;
+    cdz_matrix **all = cdz_arena_array(&loop->rows.arena, cap, sizeof *all);
+    if (!all) return false;
+    for (uint32_t i = 0; i < loop->n_scratch; i++) all[i] = loop->scratch[i];
+    loop->scratch = all;
+    loop->scratch_cap = cap;
+    return true;
+}
+
 cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
+    CDZ_TRY(cdz_loop_take(loop, "scratch_scores",
+                          cdz_loop_bytes(n_rows, loop->rows.n_vocab * sizeof(float))));
     cdz_matrix *m = cdz_arena_alloc(&loop->rows.arena, sizeof *m);
-    cdz_matrix **all = cdz_arena_array(&loop->rows.arena, loop->n_scratch + 1, sizeof *all);
-    if (!m || !all) return cdz_loop_nomem(loop);
+    if (!m || !room_for_one(loop)) return cdz_loop_nomem(loop);
     CDZ_TRY(cdz_matrix_fit(&loop->rows, m, n_rows, loop->rows.n_vocab));
-    for (uint32_t i = 0; i < loop->n_scratch; i++) all[i] = loop->scratch[i];
-    all[loop->n_scratch++] = m;
-    loop->scratch = all;
+    loop->scratch[loop->n_scratch++] = m;
     *out = cdz_matrix_scores(m);
     return CDZ_OK;
 }

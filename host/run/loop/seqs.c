@@ -49,9 +49,13 @@ uint32_t cdz_verb_vocab_size(const cdz_decoder *dec, const char *model)
     return m ? m->weights->arch.n_vocab : 0;
 }
 
+enum { ID_BYTES = sizeof(int32_t), FIRST_IDS = 1024 /* that a new one has room for */ };
+
 /* A zeroed sequence in the loop's list. */
 static cdz_status new_seq(cdz_loop *loop, cdz_run_model *model, uint32_t room, cdz_seq **out)
 {
+    CDZ_TRY(cdz_loop_one_more_seq(loop));
+    CDZ_TRY(cdz_loop_grow_seq(loop, "seq_new", sizeof(cdz_seq) + cdz_loop_bytes(room, ID_BYTES)));
     cdz_seq *seq = calloc(1, sizeof *seq);
     if (!seq) return cdz_loop_nomem(loop);
     cdz_status status =
@@ -62,6 +66,7 @@ static cdz_status new_seq(cdz_loop *loop, cdz_run_model *model, uint32_t room, c
     }
     seq->next = loop->seqs;
     loop->seqs = seq;
+    loop->n_seqs++;
     *out = seq;
     return CDZ_OK;
 }
@@ -78,7 +83,8 @@ cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
                              "seq_new: an encoder-decoder model reads one of %" PRIu32
                              " prompts; fork a row instead",
                              loop->rows.info.n_prompts);
-    CDZ_TRY(new_seq(loop, m, loop->rows.info.max_length, out));
+    const uint32_t most = loop->rows.info.max_length;
+    CDZ_TRY(new_seq(loop, m, most < FIRST_IDS ? most : FIRST_IDS, out));
     (*out)->source = source;
     return CDZ_OK;
 }
@@ -113,6 +119,7 @@ void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq)
     for (cdz_seq **at = &loop->seqs; *at; at = &(*at)->next)
         if (*at == seq) {
             *at = seq->next;
+            loop->n_seqs--;
             cdz_seq_clear(seq);
             free(seq);
             return;
@@ -124,7 +131,7 @@ cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_seq *copy;
-    CDZ_TRY(new_seq(loop, seq->model, seq->cap, &copy));
+    CDZ_TRY(new_seq(loop, seq->model, seq->n, &copy));
     cdz_status status = cdz_seq_copy(copy, seq, &loop->rows.error);
     if (status != CDZ_OK) {
         cdz_verb_seq_free(dec, copy);
@@ -155,6 +162,8 @@ cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *id
                                  "seq_append: token %" PRId32
                                  " is outside the vocabulary of %" PRIu32,
                                  ids[i], n_vocab);
+    const uint64_t all = (uint64_t)seq->n + n;
+    if (all > seq->cap) CDZ_TRY(cdz_loop_grow_seq(loop, "seq_append", 2 * all * ID_BYTES));
     return cdz_seq_push(seq, ids, n, &loop->rows.error);
 }
 
@@ -382,6 +391,8 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     CDZ_TRY(gather(loop, seqs, n, positions, scored));
     const uint64_t rows = lay_out(loop, positions);
     if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
+    CDZ_TRY(cdz_loop_may_take(loop, "seq_forward",
+                              cdz_loop_bytes(rows, loop->want.stride * sizeof(float))));
     if (rows)
         CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->seq_scores, (uint32_t)rows,
                                (uint32_t)loop->want.stride));

@@ -234,6 +234,9 @@ cdz_status cdz_verb_seq_steer(cdz_decoder *dec, cdz_seq *seq, const cdz_edit *ed
                              "seq_steer: a model that is a function has scores alone");
     const cdz_steerer whose = {
         .who = "seq_steer", .answers = newest_answerer(loop), .row = row_of(loop, seq)};
+    CDZ_TRY(cdz_loop_grow_seq(loop, "seq_steer",
+                              cdz_steering_bytes(seq->edits) +
+                                  cdz_steering_bytes_of(n, seq->model->weights->arch.hidden)));
     CDZ_TRY(cdz_steering_make(seq->edits, edits, n, &whose, &seq->model->weights->arch, &all,
                               &loop->rows.error));
     cdz_seq_set_edits(seq, all);

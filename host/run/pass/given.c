@@ -100,6 +100,16 @@ void cdz_given_release(cdz_given *g)
     if (--g->holds == 0) free(g);
 }
 
+uint64_t cdz_given_bytes(const cdz_given *g)
+{
+    return g ? (uint64_t)g->n * (g->width + 1ull) * sizeof(float) : 0;
+}
+
+uint32_t cdz_given_holds(const cdz_given *g)
+{
+    return g ? g->holds : 1;
+}
+
 const float *cdz_given_at(const cdz_given *g, uint32_t to, uint32_t position)
 {
     if (!g || position >= to) return NULL;

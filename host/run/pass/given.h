@@ -19,6 +19,9 @@ bool cdz_given_make(const cdz_given *before, uint32_t to, uint32_t from, const f
 cdz_given *cdz_given_hold(cdz_given *given);
 void cdz_given_release(cdz_given *given); /* NULL is fine */
 
+uint64_t cdz_given_bytes(const cdz_given *given); /* of its list; NULL: 0 */
+uint32_t cdz_given_holds(const cdz_given *given); /* by how many it is held, 1 or more */
+
 /* (width) what is read at that position; NULL: its id. */
 const float *cdz_given_at(const cdz_given *given, uint32_t to, uint32_t position);
 /* The first position at which the two differ; UINT32_MAX: none. NULL gives nothing. */

@@ -105,6 +105,8 @@ void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n);
 void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len);
 /* The ids may be the sequence's own. */
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err);
+/* Bytes of it beside its cache: of what it shares, its part. */
+uint64_t cdz_seq_weight(const cdz_seq *seq);
 /* Keeps the first len ids, and of the cache what can be gone on with (cdz_seq_resumes). */
 void cdz_seq_cut(cdz_seq *seq, uint32_t len);
 void cdz_seq_forget(cdz_seq *seq); /* the whole cache */

@@ -218,6 +218,21 @@ void cdz_steering_release(cdz_steering *s)
     free(s);
 }
 
+uint64_t cdz_steering_bytes_of(uint32_t n, uint32_t width)
+{
+    return (uint64_t)n * (sizeof(edit) + (uint64_t)width * sizeof(float));
+}
+
+uint64_t cdz_steering_bytes(const cdz_steering *s)
+{
+    return s ? cdz_steering_bytes_of(s->n, s->width) : 0;
+}
+
+uint32_t cdz_steering_holds(const cdz_steering *s)
+{
+    return s ? s->holds : 1;
+}
+
 static void sum_edit(const edit *e, uint32_t width, cdz_digest_state *sum)
 {
     const uint32_t says[] = {e->layer, e->from, e->to, e->place, e->op, e->has};

@@ -43,7 +43,10 @@ cdz_status cdz_steering_make(const cdz_steering *before, const cdz_edit *edits, 
                              const cdz_steerer *whose, const cdz_arch *arch, cdz_steering **out,
                              cdz_error *err);
 cdz_steering *cdz_steering_hold(cdz_steering *steering);
-void cdz_steering_release(cdz_steering *steering); /* NULL is fine */
+void cdz_steering_release(cdz_steering *steering);          /* NULL is fine */
+uint64_t cdz_steering_bytes_of(uint32_t n, uint32_t width); /* of a list of n edits */
+uint64_t cdz_steering_bytes(const cdz_steering *steering);  /* of its list; NULL: 0 */
+uint32_t cdz_steering_holds(const cdz_steering *steering);  /* by how many it is held, 1 or more */
 
 /* All that it says, into a sum: the cache of who has it hangs on that. NULL adds nothing. */
 void cdz_steering_sum(const cdz_steering *steering, cdz_digest_state *sum);

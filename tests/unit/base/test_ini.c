@@ -71,6 +71,10 @@ static const struct {
     {"a comment glued to '='", "[a]\nx =;note\n",
      "!t.ini:2:4: [a] x has no value; write none to unset it"},
     {"a control character", "[a]\nx = 1\a\n", "!t.ini:2:6: a control character"},
+    {"a control character of two bytes",
+     "[a]\nx = \xC2\xA0\xC2\x9B"
+     "31m\n",
+     "!t.ini:2:7: a control character"},
     {"a lone CR", "[a]\nx = 1\ry = 2\n", "!t.ini:2:6: a control character"},
     {"broken UTF-8", "[a]\nx = \xFF\n", "!t.ini:2:5: these bytes are not UTF-8"},
     {"overlong UTF-8", "[a]\nx = \xC0\xAF\n", "!t.ini:2:5: these bytes are not UTF-8"},

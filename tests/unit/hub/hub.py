@@ -40,9 +40,11 @@ def git_name(data):
 
 class Answer:
     """status alone: an error. cut: bytes after which the connection ends. data: other bytes. ranges: whether it has them.
-    length: whether Content-Length is told. wait: an event before the bytes behind the first `cut`."""
+    length: whether Content-Length is told. wait: an event before the bytes behind the first `cut`. endless: an error's body has
+    no end."""
 
-    def __init__(self, status=None, cut=None, data=None, ranges=True, length=True, headers=(), wait=None, etag=None, shift=0):
+    def __init__(self, status=None, cut=None, data=None, ranges=True, length=True, headers=(), wait=None, etag=None, shift=0, endless=False):
+        self.endless = endless
         self.status, self.cut, self.data, self.ranges, self.length = status, cut, data, ranges, length
         self.headers, self.wait, self.etag, self.shift = list(headers), wait, etag, shift
 
@@ -113,6 +115,11 @@ class Hub:
         handler.wfile.write(data)
 
     def answer(self, handler, request, bent):
+        if bent.endless:
+            handler.send_response(bent.status)
+            handler.end_headers()
+            while True:  # until nobody reads it any more
+                handler.wfile.write(b"x" * 65536)
         if bent.status:
             return self.send(handler, bent.status, b'{"error": "..."}', bent.headers)
         url = urllib.parse.urlsplit(request.path)

@@ -186,6 +186,12 @@ for status, code, where, headers, said in [
     tries = len([r for r in hub.seen if where in r.path])
     check(f"{status} is tried again where it may help", tries == (5 if status >= 500 else 1), tries)
     home.drop()
+for where in (API, "/resolve/"):
+    home = Home(hub)
+    hub.bend(lambda r: Answer(status=404, endless=True) if where in r.path else None)
+    got, out, err = home.run("pull", "org/tiny")
+    check(f"404 at {where} without end", got == 1 and "(404)" in err and err.count("\n") <= 2 and not out, (got, err))
+    home.drop()
 for status, headers in [(503, []), (429, [("Retry-After", "1")])]:
     home, left = Home(hub), [2]
 

@@ -59,9 +59,10 @@ static void ids_are_strict(void **state)
 
 static void paths_stay(void **state)
 {
-    static const char *const good[] = {"a", "a/b.json", "a/b/c..d", "1"},
-                             *const bad[] = {"",     "/a",   "a/",       "a//b",  "..",   "a/..",
-                                             "../a", "a/.b", "a\\..\\b", "c:\\x", "a\nb", "a\x7f"};
+    static const char *const good[] = {"a", "a/b.json", "a/b/c..d", "1", "\xc3\x9b\xc2\xa0"},
+                             *const bad[] = {"",     "/a",    "a/",       "a//b",     "..",
+                                             "a/..", "../a",  "a/.b",     "a\\..\\b", "c:\\x",
+                                             "a\nb", "a\x7f", "a\xc2\x9b"};
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         if (!cdz_hub_path_is_safe(good[i])) fail_msg("%s", good[i]);

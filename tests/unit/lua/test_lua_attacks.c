@@ -102,6 +102,21 @@ static void on_the_stack_of_a_fibre(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* One call into the host that would take minutes: each byte leads to a state of thousands of places. */
+static void a_text_for_a_grammar_of_large_states(void **state)
+{
+    static const attack long_text = {
+        "a text for a grammar",
+        "local g, t, x = cadenza.grammar { regex = '(a|b)*a(a|b){10000}c' }, {}, 1\n"
+        "for i = 1, 200 do x = x * 48271 % 2147483647 t[i] = x % 2 == 0 and 'a' or 'b' end\n"
+        "return g:viable(table.concat(t):rep(1000))",
+        TIMED, 100000};
+    run r = {.attack = &long_text};
+    (void)state;
+    run_attack(r.attack, r.why);
+    assert_string_equal(r.why, "");
+}
+
 /* --- budgets stay spent --------------------------------------------------------------------------------------------- */
 
 static void a_spent_budget_stays_spent(void **state)
@@ -336,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_the_stack_of_a_fibre),
+        cmocka_unit_test(a_text_for_a_grammar_of_large_states),
         cmocka_unit_test(a_spent_budget_stays_spent),
         cmocka_unit_test(budgets_are_parameters),
         cmocka_unit_test(a_request_has_a_budget_too),

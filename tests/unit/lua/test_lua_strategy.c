@@ -258,6 +258,34 @@ static const struct {
     {"a yield of its own", "coroutine.yield()", "coroutine.yield outside a coroutine of its own"},
     {"a verb within sort", "table.sort({ 1, 2 }, function() ctx:forward() end)",
      "cannot be used inside a sort or gsub callback"},
+    {"a yield to the loop with a verb that found no way out",
+     "local co = coroutine.create(function() ctx:forward() end)\n"
+     "local good, why = pcall(table.sort, { 2, 1 }, function() coroutine.resume(co) end)\n"
+     "assert(not good and why:find('inside a sort', 1, true), why)\n"
+     "assert(coroutine.status(co) == 'normal' and not coroutine.resume(co)) co = nil\n"
+     "for i = 1, 100 do local s = ('x'):rep(20000 + i) end coroutine.yield()",
+     "coroutine.yield outside a coroutine of its own"},
+    {"ids that are others at the second look",
+     "local n, many = 0, {} for i = 1, 1000 do many[i] = 3 end\n"
+     "ctx:return_rows { setmetatable({ row = 1 }, { __index = function(_, key)\n"
+     "  if key == 'ids' then n = n + 1 return n == 1 and { 1 } or many end end }) }",
+     "list of ids expected, got nil"},
+    {"vectors that nobody holds",
+     "ctx:seq_new():steer { setmetatable({ layer = 1 }, { __index = function(_, key)\n"
+     "  if key == 'vector' then return vec.new(3, 1) end end }), 7 }",
+     "edit 2 is a number, expected a table"},
+    {"edits of too many numbers",
+     "local v, list = vec.new(16), {} for i = 1, 70 do list[i] = { layer = 0, vector = v } end\n"
+     "for i = 1, 16 do table.move(list, 1, #list, #list + 1) if #list > 65536 then break end end\n"
+     "ctx:seq_new():steer(list)",
+     "edits; at most 65536"},
+    {"addends by a function",
+     "local s = ctx:scratch_scores(1)\n"
+     "ctx:topk_flat(s, 1, 1, setmetatable({}, { __index = function() return 1 end }), 1)",
+     "number expected, got nil"},
+    {"a vector in the place of a list of lists",
+     "ctx:result('x', { { { 1.5, 2 }, { 1, 2 } }, vec.new(2) }, 'float32')",
+     "the table is not rectangular"},
     {"tokens for too few rows", "ctx:append({})", "0 tokens for 1 rows"},
     {"a token out of range", "ctx:append(16)", "token 16 is outside 0 to 15"},
     {"a rewind of a strategy that takes nothing back", "ctx:rewind(1)",
@@ -596,7 +624,7 @@ static void hidden_states_by_a_function(void **state)
     (void)state;
     fake_use(
         d->f,
-        "local kept, held, n = nil, nil, 0\n"
+        "local kept, held, n, waiting, other = nil, nil, 0, nil, nil\n"
         "return cadenza.strategy {\n"
         "  on_hidden = function(ctx, row, layer, h)\n"
         "    n = n + 1\n"
@@ -613,17 +641,24 @@ static void hidden_states_by_a_function(void **state)
         "      ['positions can be set'] = function() h.scale = 1 end,\n"
         "      ['different length: 3 and 2'] = function() h[1] = vec.new(2) end,\n"
         "      [\"have no 'layer'\"] = function() return h.layer end,\n"
-        "      ['and not in its on_hidden'] = function() ctx:append(3) end } do\n"
+        "      ['and not in its on_hidden'] = function() ctx:append(3) end,\n"
+        "      ['ctx works inside a'] = coroutine.wrap(function() other:attention({ 0 }) end),\n"
+        "      ['resume normal coroutine'] = function() error(select(2, coroutine.resume(waiting))) end } "
+        "do\n"
         "      local good, why = pcall(wrong)\n"
         "      assert(not good and (what == 'is read' or why:find(what, 1, true)), why)\n"
         "    end\n"
         "    kept, held = h, h[1]\n"
         "  end,\n"
         "  run = function(ctx)\n"
+        "    other = ctx:seq_new()\n"
         "    local s, scores = ctx:seq_new():append({ 1, 2, 3 }), ctx:forward()\n"
         "    s:steer { { layer = 1, place = 'mlp', op = 'call', scale = 0.5, vector = vec.new(3, 1) } }\n"
-        "    ctx:seq_forward({ s }, 'last')\n"
-        "    ctx:seq_forward({ s }, 'last')\n"
+        "    waiting = coroutine.create(function() ctx:seq_forward({ s }, 'last') return 'done' end)\n"
+        "    local good, said = coroutine.resume(waiting)\n"
+        "    assert(good and said == 'done', said)\n"
+        "    waiting = coroutine.create(function() ctx:seq_forward({ s }, 'last') end)\n"
+        "    assert(coroutine.resume(waiting))\n"
         "    assert(n == 2 and scores:row(1)[1])\n"
         "    local good, why = pcall(function() return #kept end)\n"
         "    assert(not good and why:find('belong to the call', 1, true), why)\n"

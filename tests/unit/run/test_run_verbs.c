@@ -469,6 +469,58 @@ static void test_misuse(void **state)
     answer_free(&a);
 }
 
+/* --- how much a loop may hold --------------------------------------------------------------------------------------------- */
+
+enum { MOST_SEQS = 16384, MOST_RESULTS = 4096, MOST_DERIVED = 256 };
+
+static cdz_status fill_seqs(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_seq *seq = NULL, *other;
+    for (uint32_t i = 0; i < MOST_SEQS; i++) CDZ_TRY(cdz_seq_new(dec, NULL, &seq));
+    CHECK(cdz_seq_new(dec, NULL, &other) == CDZ_E_LIMIT);
+    CHECK(cdz_seq_fork(dec, seq, &other) == CDZ_E_LIMIT);
+    cdz_seq_free(dec, seq);
+    return cdz_seq_new(dec, NULL, &other);
+}
+
+static cdz_status fill_results(cdz_decoder *dec, const cdz_step *step)
+{
+    char name[32];
+    for (uint32_t i = 0; i <= MOST_RESULTS; i++) {
+        snprintf(name, sizeof name, "number %u", i);
+        const cdz_status status = cdz_put_result(dec, name, CDZ_RESULT_BOOL, 0, NULL, "");
+        CHECK(status == (i < MOST_RESULTS ? CDZ_OK : CDZ_E_LIMIT));
+    }
+    return cdz_put_result(dec, "number 0", CDZ_RESULT_BOOL, 0, NULL, "\1"); /* in its place */
+}
+
+static cdz_status run_greedily(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_scores rows;
+    uint32_t derived;
+    CHECK(cdz_scratch_scores(dec, UINT32_MAX, &rows) == CDZ_E_LIMIT);
+    for (uint32_t i = 0; i < MOST_DERIVED; i++)
+        CDZ_TRY(cdz_pipeline_derive(dec, NULL, 0, NULL, 0, &derived));
+    CHECK(cdz_pipeline_derive(dec, NULL, 0, NULL, 0, &derived) == CDZ_E_LIMIT);
+    CDZ_TRY(fill_seqs(dec, step));
+    CDZ_TRY(fill_results(dec, step));
+    for (uint32_t i = 0; i < 20; i++) { /* what was given still is */
+        CDZ_TRY(cdz_scratch_scores(dec, 1, &rows));
+        cdz_row(&rows, 0)[V - 1] = 1.0f;
+    }
+    return cdz_softmax(dec, &rows);
+}
+STRATEGY(glutton, run_greedily, 0);
+
+static void test_what_is_held(void **state)
+{
+    (void)state;
+    answer a;
+    hand_plan plan = {0};
+    play(&glutton, 1, 4, &plan, &a);
+    answer_free(&a);
+}
+
 /* --- the end ------------------------------------------------------------------------------------------------------------ */
 
 static cdz_status run_finish(cdz_decoder *dec, const cdz_step *step)
@@ -582,6 +634,7 @@ int main(void)
         cmocka_unit_test(test_made_up_rows),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_what_is_held),
         cmocka_unit_test(test_finish),
         cmocka_unit_test(test_one_row),
     };

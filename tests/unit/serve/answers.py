@@ -457,6 +457,7 @@ for bad in ("../story", "/etc/passwd", "story.ini", "a/b", "a\0b", "..", ".", "x
     if "." != bad:
         refusals.append((C, {"prompt": "a", "cadenza": {"kwargs": {"prefix_allowed_tokens": bad}}}, "cadenza"))
     refusals.append((C, {"prompt": "a", "cadenza": {"kwargs": {bad + ".multiplier": 1}}}, "cadenza"))
+refusals.append((C, {"prompt": "a", "cadenza": {"processors": [{"name": "dry", "params": {"sequence_breakers": ["/etc/passwd"]}}]}}, "cadenza"))
 for path, body, param in refusals:
     status, answer = s.post(path, body)
     error = answer.get("error", {})
@@ -466,7 +467,9 @@ for path, body, param in refusals:
         status, _, streamed = s.ask("POST", path, {**body, "stream": True})
         check(f"{body}, streamed: the same status", status == 400 and json.loads(streamed)["error"] == error, streamed)
     check(f"{body}: no path of the machine", folder not in json.dumps(answer) and "/work" not in json.dumps(answer), answer)
-for cadenza in ({"processors": [{"name": "xtc", "params": {"budget_ms": 60000}}]}, {"kwargs": {"budget_instructions": 1e9}},
+for cadenza in ({"processors": [{"name": "dry", "params": {"isolation": "none"}}]}, {"pipeline": "story", "kwargs": {"dry.isolation": "none"}},
+                {"pipeline": {"pipeline": {"processors": "dry"}, "dry": {"isolation": "process"}}},
+                {"processors": [{"name": "xtc", "params": {"budget_ms": 60000}}]}, {"kwargs": {"budget_instructions": 1e9}},
                 {"pipeline": "story", "kwargs": {"dry.budget_memory": 1e9}}, {"pipeline": "story", "kwargs": {"dry.deadline_ms": 1e9}}):
     status, answer = s.post(C, {"prompt": "a", "cadenza": cadenza})
     check(f"{cadenza}: limits are the owner's", status == 400 and "cannot be set by a request" in answer["error"]["message"], answer)

@@ -189,6 +189,31 @@ with s.connect() as c:
     answer = read_all(c)
     check("chunks past the limit", sent < total or parse(answer)[0] == 413, (sent, answer))
 
+# --- many bodies at once: together they may be 128 times as long as one ---
+narrow = Server("--max-body", "65536")
+part, held = b'{"prompt": "' + b"a" * 60000, []
+for i in range(160):
+    c = narrow.connect()
+    try:
+        c.sendall(head(P, "Content-Length: 65000") + part)
+    except OSError:
+        pass
+    held.append(c)
+c = narrow.connect()
+c.sendall(head(P, "Content-Length: 65000") + part)
+answer = read_all(c)
+check("a body too many", parse(answer)[0] == 503 and b"as many bytes of bodies" in answer and b"Retry-After" in answer, answer)
+for other in held + [c]:
+    other.close()
+
+
+def has_room():
+    return parse(narrow.raw(head(P, f"Content-Length: {len(BODY)}", "Connection: close") + BODY.encode()))[0] == 200
+
+
+check("there is room when they are gone", until(has_room))
+narrow.stop()
+
 # --- resets, half-closes, idlers ---
 base = s.descriptors()
 for i in range(50):

@@ -78,6 +78,8 @@ for pipeline, says in (
     check(f"{json.dumps(pipeline)[:60]} is refused", status == 400 and found.get("param") == "cadenza" and says in found["message"],
           (status, answer))
     check("and names no folder", folder not in json.dumps(answer) and "/work" not in json.dumps(answer), answer)
+_, answer = ask({"pipeline": {"isolation": "none"}})
+check("a name is no hint for itself", "did you mean" not in answer["error"]["message"], answer)
 for field in ("strategy", "processors"):
     status, answer = s.post(C, {"prompt": P, "cadenza": {"pipeline": CALM, field: "greedy" if field == "strategy" else [{"name": "dry"}]}})
     check(f"{field} beside it", status == 400 and "does not go with an object" in answer["error"]["message"], answer)
