@@ -1,8 +1,9 @@
 # What every target is compiled with, and the switches of the build.
-option(CADENZA_TESTS "Build the tests" ON)
+# A project that has Cadenza in a folder of its own gets no tests, and no warnings as errors, unless it asks.
+option(CADENZA_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 set(CADENZA_SERVE "AUTO" CACHE STRING "Build the server: AUTO (where libmicrohttpd is), ON, OFF")
 set(CADENZA_DOWNLOAD "AUTO" CACHE STRING "Download models: AUTO (where libcurl is), ON, OFF")
-option(CADENZA_WERROR "Treat warnings as errors" ON)
+option(CADENZA_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(CADENZA_BENCH "Build the benchmarks" OFF)
 set(CADENZA_CPU_SETS "all" CACHE STRING "Kernels for processors: all, or native: this machine's best set and the scalar one")
 option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)
@@ -21,8 +22,10 @@ elseif(CADENZA_TESTS AND CADENZA_CPU_SETS STREQUAL "native")
     message(FATAL_ERROR "the tests compare all kernel sets: CADENZA_CPU_SETS=native goes with CADENZA_TESTS=OFF")
 endif()
 
-if(NOT CMAKE_BUILD_TYPE)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+elseif(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release)
 endif()
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
