@@ -10,6 +10,12 @@ file(RELATIVE_PATH CADENZA_CMAKE_TO_PREFIX /p/${cadenza_cmake} /p)
 string(REGEX REPLACE "/$" "" CADENZA_PC_TO_PREFIX ${CADENZA_PC_TO_PREFIX})
 string(REGEX REPLACE "/$" "" CADENZA_CMAKE_TO_PREFIX ${CADENZA_CMAKE_TO_PREFIX})
 
+# What a program linked with libcadenza.a needs besides.
+set(CADENZA_PC_REGEX "")
+if(ONIGURUMA_FOUND)
+    set(CADENZA_PC_REGEX ", oniguruma")
+endif()
+
 if(TARGET cadenza)
     install(TARGETS cadenza RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     # Pages of the manual and completions of shells: the program prints them, from the tables of its options.

@@ -1,11 +1,13 @@
 # What every target is compiled with, and the switches of the build.
-option(CADENZA_TESTS "Build the tests" ON)
+# A project that has Cadenza in a folder of its own gets no tests, and no warnings as errors, unless it asks.
+option(CADENZA_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 set(CADENZA_SERVE "AUTO" CACHE STRING "Build the server: AUTO (where libmicrohttpd is), ON, OFF")
 set(CADENZA_DOWNLOAD "AUTO" CACHE STRING "Download models: AUTO (where libcurl is), ON, OFF")
 # A compiler newer than those that the tests ran with may warn of more; that stops nobody who only wants to build.
 set(warnings_are_errors OFF)
-if((CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_C_COMPILER_VERSION VERSION_LESS 15)
-   OR (CMAKE_C_COMPILER_ID STREQUAL "Clang" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 14 AND CMAKE_C_COMPILER_VERSION VERSION_LESS 20))
+if(PROJECT_IS_TOP_LEVEL AND (
+   (CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_C_COMPILER_VERSION VERSION_LESS 15)
+   OR (CMAKE_C_COMPILER_ID STREQUAL "Clang" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 14 AND CMAKE_C_COMPILER_VERSION VERSION_LESS 20)))
     set(warnings_are_errors ON)
 endif()
 option(CADENZA_WERROR "Treat warnings as errors (by default with gcc 12 to 14 and clang 14 to 19)" ${warnings_are_errors})
@@ -27,8 +29,10 @@ elseif(CADENZA_TESTS AND CADENZA_CPU_SETS STREQUAL "native")
     message(FATAL_ERROR "the tests compare all kernel sets: CADENZA_CPU_SETS=native goes with CADENZA_TESTS=OFF")
 endif()
 
-if(NOT CMAKE_BUILD_TYPE)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+elseif(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release)
 endif()
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "api/pipeline_cache.h"
 #include "base/mutex.h"
@@ -21,6 +22,7 @@ typedef struct cdz_scheduling {
 } cdz_scheduling;
 
 struct cdz_runtime {
+    pid_t process;     /* that opened it, and has its threads */
     bool guards_files; /* cdz_guard_begin was called */
     cdz_registry *registry;
     cdz_engine *engine;
@@ -43,6 +45,14 @@ struct cdz_runtime {
     bool has_opened; /* a model, in whose options they count */
     cdz_stats ended; /* what requests that have ended add up to */
 };
+
+/* Copies a struct of cadenza.h that begins with its size; NULL leaves out as it is. A size that nobody set is refused. */
+cdz_status cdz_take_struct(const void *given, const char *name, void *out, size_t bytes,
+                           cdz_error *err);
+/* A child of fork has the memory of a runtime, and none of its threads. */
+bool cdz_runtime_is_here(const cdz_runtime *rt);
+/* Its sentence, for calls that would wait for them. */
+cdz_status cdz_check_process(const cdz_runtime *rt, cdz_error *err);
 
 struct cdz_model {
     cdz_runtime *runtime;

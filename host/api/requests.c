@@ -442,15 +442,34 @@ static cdz_status take_pipeline(const cdz_request *request, const cdz_json *docu
     return CDZ_OK;
 }
 
+/* The document's prompt or the program's, not both. */
+static cdz_status check_prompt(const cdz_request *request, const cdz_json *document, cdz_error *err)
+{
+    static const char *const names[] = {"prompt", "prompt_ids", "messages"};
+    const char *own = request->prompt ? "prompt" : request->ids ? "ids" : NULL;
+    for (size_t i = 0; own && i < sizeof names / sizeof *names; i++)
+        if (cdz_json_get(document, names[i]))
+            return cdz_err(err, CDZ_E_USAGE,
+                           "cdz_request.%s is set and cdz_request.json has \"%s\": give one prompt",
+                           own, names[i]);
+    return CDZ_OK;
+}
+
+static cdz_status read_document(const cdz_request *request, cdz_arena *arena, cdz_json *document,
+                                cdz_error *err)
+{
+    const char *text = request->json;
+    CDZ_TRY(cdz_json_parse(text, strlen(text), "request", NULL, arena, document, err));
+    return check_prompt(request, document, err);
+}
+
 static cdz_status prepare(const cdz_request *request, cdz_entry_request *req, cdz_prepared *out,
                           cdz_error *err)
 {
     cdz_arena arena = {0};
     cdz_json document;
     cdz_status status = CDZ_OK;
-    if (request->json)
-        status = cdz_json_parse(request->json, strlen(request->json), "request", NULL, &arena,
-                                &document, err);
+    if (request->json) status = read_document(request, &arena, &document, err);
     if (status == CDZ_OK && request->json) status = take_pipeline(request, &document, req, err);
     if (status == CDZ_OK && request->json) status = cdz_chain_read(req, request, &document, err);
     cdz_prepare_input in = {
@@ -500,9 +519,26 @@ static bool take_others(cdz_entry_request *req, const cdz_request *request)
     return true;
 }
 
+/* An engine runs models of its own runtime alone. */
+static cdz_status check_runtime(const cdz_runtime *rt, const cdz_request *request, cdz_error *err)
+{
+    const char *stranger = NULL;
+    if (request->model->runtime != rt) stranger = "model";
+    if (request->assistant && request->assistant->runtime != rt) stranger = "assistant";
+    for (uint32_t i = 0; i < request->n_models; i++)
+        if (request->models[i]->runtime != rt) stranger = request->model_names[i];
+    if (request->pipeline && !cdz_pipeline_is_of(request->pipeline, rt->registry))
+        stranger = "pipeline";
+    return stranger ? cdz_err(err, CDZ_E_USAGE, "cdz_request: %s is of another runtime", stranger)
+                    : CDZ_OK;
+}
+
 /* Names that decode loops use for what the request has anyway are no others'. */
 static cdz_status check_others(const cdz_request *request, cdz_error *err)
 {
+    if (request->n_models && (!request->model_names || !request->models))
+        return cdz_err(err, CDZ_E_USAGE, "cdz_request.n_models is %u, %s is NULL",
+                       request->n_models, request->models ? "model_names" : "models");
     for (uint32_t i = 0; i < request->n_models; i++) {
         const char *name = request->model_names[i];
         if (!name || !*name || strcmp(name, "target") == 0 || strcmp(name, "assistant") == 0 ||
@@ -574,9 +610,8 @@ static cdz_status check_request(const cdz_request *request, cdz_error *err)
                        "cdz_request.size is %u, expected %zu: set it to sizeof(cdz_request)",
                        request->size, sizeof *request);
     if (!request->model) return cdz_err(err, CDZ_E_USAGE, "cdz_request.model is NULL");
-    int given = (request->prompt != NULL) + (request->ids != NULL) + (request->json != NULL);
-    if (given > 1)
-        return cdz_err(err, CDZ_E_USAGE, "cdz_request has more than one of prompt, ids and json");
+    if (request->prompt && request->ids)
+        return cdz_err(err, CDZ_E_USAGE, "cdz_request has both prompt and ids: give one prompt");
     const uint32_t flags = CDZ_STREAM_PROMPT | CDZ_STREAM_SPECIAL | CDZ_STREAM_WORDS;
     if (request->stream & ~flags)
         return cdz_err(err, CDZ_E_USAGE, "cdz_request.stream is %u: expected cdz_stream_flags",
@@ -584,6 +619,10 @@ static cdz_status check_request(const cdz_request *request, cdz_error *err)
     if (request->stream_leaders > CDZ_MOST_LEADERS)
         return cdz_err(err, CDZ_E_USAGE, "cdz_request.stream_leaders is %u: expected at most %d",
                        request->stream_leaders, CDZ_MOST_LEADERS);
+    if (!(request->timeout_s >= 0))
+        return cdz_err(err, CDZ_E_USAGE,
+                       "cdz_request.timeout_s is %g: expected seconds, or 0 for none",
+                       request->timeout_s);
     if (request->embeds && (request->n_embeds == 0 || request->n_embed_rows == 0))
         return cdz_err(err, CDZ_E_USAGE, "cdz_request.embeds is set, n_embeds or n_embed_rows is 0");
     if (!request->past) return CDZ_OK;
@@ -702,9 +741,11 @@ static cdz_status enlist(cdz_runtime *rt, cdz_entry_request *req, uint64_t *id, 
 
 cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id, cdz_error *err)
 {
+    CDZ_TRY(cdz_check_process(rt, err));
     CDZ_TRY(check_request(request, err));
     CDZ_TRY(check_priority(rt, request, err));
     CDZ_TRY(check_others(request, err));
+    CDZ_TRY(check_runtime(rt, request, err));
     cdz_entry_request *req = new_request(rt, request);
     if (!req) return cdz_err_memory(err, "the request");
     cdz_prepared call;
@@ -871,6 +912,7 @@ static bool await_change(cdz_runtime *rt, const limit *until)
 cdz_status cdz_poll(cdz_runtime *rt, double timeout_s, cdz_event *out, cdz_error *err)
 {
     const limit until = after(timeout_s);
+    CDZ_TRY(cdz_check_process(rt, err));
     cdz_mutex_lock(&rt->lock);
     free_event(rt->polled);
     rt->polled = NULL;
@@ -954,6 +996,7 @@ cdz_status cdz_get_result(cdz_runtime *rt, uint64_t id, double timeout_s, uint64
     const limit until = after(timeout_s);
     cdz_entry_request *req = NULL;
     *out = NULL;
+    CDZ_TRY(cdz_check_process(rt, err));
     cdz_mutex_lock(&rt->lock);
     const cdz_status status =
         id ? await_one(rt, id, &until, &req, err) : await_any(rt, &until, &req, err);
@@ -1043,6 +1086,7 @@ static uint32_t await_all(cdz_runtime *rt, const limit *until)
 cdz_status cdz_join(cdz_runtime *rt, double timeout_s, cdz_error *err)
 {
     const limit until = after(timeout_s);
+    CDZ_TRY(cdz_check_process(rt, err));
     const uint32_t n = await_all(rt, &until);
     if (n == 0) return CDZ_OK;
     return cdz_err(err, CDZ_E_STATE, "%u requests have not ended in time", n);
@@ -1054,7 +1098,7 @@ void cdz_drain(cdz_runtime *rt, bool block)
     cdz_mutex_lock(&rt->lock);
     rt->stopped = true;
     cdz_mutex_unlock(&rt->lock);
-    if (block) await_all(rt, &never);
+    if (block && cdz_runtime_is_here(rt)) await_all(rt, &never);
 }
 
 cdz_status cdz_generate(cdz_runtime *rt, const cdz_request *request, cdz_result **out,

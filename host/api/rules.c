@@ -63,17 +63,28 @@ static cdz_status open_lent(cdz_rules *rules, cdz_pipeline *pipeline,
     return cdz_stage_lent_open(&use, &rules->lent, err);
 }
 
+static cdz_status check_runtime(const cdz_runtime *rt, const cdz_pipeline *pipeline,
+                                const cdz_model *model, cdz_error *err)
+{
+    if (!cdz_pipeline_is_of(pipeline, rt->registry))
+        return cdz_err(err, CDZ_E_USAGE, "cdz_rules_open: the pipeline is of another runtime");
+    if (model && model->runtime != rt)
+        return cdz_err(err, CDZ_E_USAGE, "cdz_rules_open: the model is of another runtime");
+    return CDZ_OK;
+}
+
 cdz_status cdz_rules_open(cdz_runtime *runtime, cdz_pipeline *pipeline,
                           const cdz_rules_options *options, cdz_rules **out, cdz_error *err)
 {
     cdz_rules_options given = {0};
-    memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    CDZ_TRY(cdz_take_struct(options, "cdz_rules_options", &given, sizeof given, err));
     cdz_rules *rules = calloc(1, sizeof *rules);
     if (!rules) return cdz_err_memory(err, "processors");
     rules->runtime = runtime;
     rules->model = given.model;
     if (rules->model) cdz_model_retain(rules->model);
-    const cdz_status status = open_lent(rules, pipeline, &given, err);
+    cdz_status status = check_runtime(runtime, pipeline, given.model, err);
+    if (status == CDZ_OK) status = open_lent(rules, pipeline, &given, err);
     if (status == CDZ_OK)
         *out = rules;
     else
@@ -102,6 +113,7 @@ static void run(void *arg)
 
 static cdz_status on_engine(rules_call *call)
 {
+    CDZ_TRY(cdz_check_process(call->rules->runtime, call->err));
     if (cdz_engine_call(call->rules->runtime->engine, run, call)) return call->status;
     return cdz_err(call->err, CDZ_E_STATE, "the engine is being stopped");
 }

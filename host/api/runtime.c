@@ -5,6 +5,7 @@
  * closes, and nobody is in a call by then. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/entry.h"
 #include "api/plugins.h"
@@ -114,17 +115,39 @@ static cdz_status open_engine(const cdz_options *given, cdz_runtime *rt, cdz_err
     return cdz_engine_create(&want, &rt->engine, err);
 }
 
+cdz_status cdz_take_struct(const void *given, const char *name, void *out, size_t bytes,
+                           cdz_error *err)
+{
+    uint32_t size;
+    if (!given) return CDZ_OK;
+    memcpy(&size, given, sizeof size);
+    if (size < 2 * sizeof size)
+        return cdz_err(err, CDZ_E_USAGE, "%s.size is %u: set it to sizeof(%s)", name, size, name);
+    memcpy(out, given, size < bytes ? size : bytes);
+    return CDZ_OK;
+}
+
+bool cdz_runtime_is_here(const cdz_runtime *rt)
+{
+    return rt->process == getpid();
+}
+
+cdz_status cdz_check_process(const cdz_runtime *rt, cdz_error *err)
+{
+    if (cdz_runtime_is_here(rt)) return CDZ_OK;
+    return cdz_err(err, CDZ_E_STATE,
+                   "the runtime was opened by process %d, and fork leaves its thread behind: open "
+                   "one in this process",
+                   (int)rt->process);
+}
+
 cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *err)
 {
     cdz_options given = {0};
-    if (options) {
-        if (options->size < sizeof(uint32_t) * 2)
-            return cdz_err(err, CDZ_E_USAGE,
-                           "cdz_options.size is %u: set it to sizeof(cdz_options)", options->size);
-        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
-    }
+    CDZ_TRY(cdz_take_struct(options, "cdz_options", &given, sizeof given, err));
     cdz_runtime *rt = calloc(1, sizeof *rt);
     if (!rt) return cdz_err_memory(err, "the runtime");
+    rt->process = getpid();
     cdz_mutex_init(&rt->lock);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
@@ -151,7 +174,7 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
 
 void cdz_close(cdz_runtime *rt)
 {
-    if (!rt) return;
+    if (!rt || !cdz_runtime_is_here(rt)) return;
     cdz_engine_free(rt->engine); /* every request ends here, on_done included */
     cdz_entry_free_all(rt);
     cdz_pipeline_cache_close(&rt->written);
@@ -264,8 +287,8 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
 {
     cdz_model_options given = {0};
     cdz_weights *weights;
-    if (options)
-        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    CDZ_TRY(cdz_check_process(runtime, err));
+    CDZ_TRY(cdz_take_struct(options, "cdz_model_options", &given, sizeof given, err));
     cdz_status status = open_weights(runtime->engine, folder, &given, &weights, err);
     if (status != CDZ_OK) {
         cdz_weights_close(weights);

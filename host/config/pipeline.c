@@ -193,6 +193,11 @@ const char *cdz_pipeline_name(const cdz_pipeline *pipeline)
     return pipeline->name;
 }
 
+bool cdz_pipeline_is_of(const cdz_pipeline *pipeline, const cdz_registry *registry)
+{
+    return pipeline->registry == registry;
+}
+
 void cdz_pipeline_retain(cdz_pipeline *pipeline)
 {
     atomic_fetch_add_explicit(&pipeline->references, 1, memory_order_relaxed);

@@ -89,6 +89,8 @@ cdz_status cdz_pipeline_create_for_request(cdz_registry *registry, const char *p
 /* The same for text that was made from such a document: no file is read for it but profiles. */
 cdz_status cdz_pipeline_create_written(cdz_registry *registry, const char *text, size_t len,
                                        cdz_pipeline **out, cdz_error *err);
+/* Was it made of this registry's plugins? */
+bool cdz_pipeline_is_of(const cdz_pipeline *pipeline, const cdz_registry *registry);
 /* A setting of the host as the file says it now, in [model] as a rule, and where; NULL: nothing is said of it. Memory is the
  * pipeline's, while it is not changed. */
 const char *cdz_pipeline_host_setting(const cdz_pipeline *pipeline, const cdz_setting *setting,

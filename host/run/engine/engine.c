@@ -4,6 +4,7 @@
  * (devices.c). Whatever comes from other threads ends in the queue, a flag or an order, and wakes the engine. */
 #include "run/engine/engine.h"
 
+#include <fenv.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,7 @@ static bool await_work(cdz_engine *engine)
 static void *engine_main(void *arg)
 {
     cdz_engine *engine = arg;
+    fesetenv(FE_DFL_ENV); /* not that of whoever opened the runtime: bits would depend on it */
     void *spare = cdz_stack_begin();
     cdz_thread_serve(engine);
     while (await_work(engine)) {

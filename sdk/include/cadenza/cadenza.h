@@ -14,8 +14,11 @@
  * runtime, are independent.
  *
  * Threads: every function may be called from any thread unless its line says otherwise. Callbacks run on the
- * engine thread and must not block or call a function that waits.
- * Strings are UTF-8. Every struct begins with its size: set it to sizeof, and leave other fields zero for their defaults. */
+ * engine thread and must not block or call a function that waits. The engine's threads have the default floating-point mode;
+ * what runs on your thread (tokenizing, reading parameters, cdz_sample) has yours.
+ * A child of fork has none of these threads: there, calls that would wait for them are CDZ_E_STATE, and cdz_close does nothing.
+ * Strings are UTF-8. Every struct begins with its size: set it to sizeof, and leave other fields zero for their defaults; a size
+ * that was not set is CDZ_E_USAGE. A pointer may be NULL where its line says what NULL means, and nowhere else. */
 #ifndef CADENZA_CADENZA_H
 #define CADENZA_CADENZA_H
 
@@ -355,20 +358,22 @@ CDZ_EXPORT bool cdz_tool_is_over(const cdz_tool_question *call);
 /* Of a row, in order; valid as long as the result. */
 CDZ_EXPORT const cdz_span *cdz_result_spans(const cdz_result *result, uint32_t row, uint32_t *n);
 
+/* Models and pipeline are of the runtime that it is submitted to. */
 typedef struct cdz_request {
     uint32_t size;
     cdz_model *model;
     cdz_pipeline *pipeline; /* NULL: profile `hf` */
-    /* The prompt: exactly one of these, or none (start from bos_token_id). */
+    /* The prompt: one of these two, or json's, or none (start from bos_token_id). */
     const char *prompt; /* text */
     const int32_t *ids; /* n_ids token ids */
     uint32_t n_ids;
-    /* A request document: prompt, prompt_ids, attention_mask, kwargs, sections, seed, assistant, record; also pipeline, an
+    /* Beside the prompt or with one of its own, a request document: prompt, prompt_ids, attention_mask, kwargs, sections, seed, assistant, record; also pipeline, an
      * object of its sections that names ids alone, which counts where `pipeline` is NULL. A parameter of one plugin of the
      * pipeline is "kwargs": {"section.name": value}, or "sections": {"section": {"name": value}}. docs/requests.md */
     const char *json;
     cdz_model *assistant; /* draft model, for strategies that use one; NULL: none */
-    double timeout_s; /* 0: none. After it the request ends with CDZ_E_DEADLINE and the tokens it has */
+    /* 0: none; less is CDZ_E_USAGE. After it the request ends with CDZ_E_DEADLINE and the tokens it has. */
+    double timeout_s;
     /* [engine thread] Called for every event; NULL: events wait for cdz_poll only if `poll` is set. */
     void (*on_event)(void *user, const cdz_event *event);
     void *user;
@@ -451,7 +456,7 @@ cdz_status cdz_evict(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 
 /* As cdz_wait, for at most timeout_s seconds (0: does not wait; < 0: for ever). id 0: any request that nobody else waits
  * for, the first that has ended or ends; *ended (may be NULL) is its id. CDZ_E_STATE: none ended in time, and *out is NULL;
- * call again. */
+ * call again. CDZ_E_NOT_FOUND: there is no such request, or with 0 none at all, and *out is NULL. */
 cdz_status cdz_get_result(cdz_runtime *runtime, uint64_t id, double timeout_s, uint64_t *ended,
                           cdz_result **out, cdz_error *err) CDZ_MUST_CHECK;
 
@@ -606,7 +611,7 @@ void cdz_generator_free(cdz_generator *generator); /* NULL is fine */
  * (0: all) and to the likeliest that together reach top_p (1: all), then a token is drawn. Temperature 0 takes the first of the
  * greatest and draws nothing; generator may be NULL then. Strategy `sample` draws the same token from the same logits,
  * settings and seed: transformers' TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper in that order, softmax,
- * torch.multinomial. CDZ_E_INPUT: the logits hold nan or inf, or no token is left to draw. */
+ * torch.multinomial. CDZ_E_INPUT, where one is drawn: the logits hold nan or inf, or no token is left to draw. */
 cdz_status cdz_sample(cdz_generator *generator, const float *logits, size_t n, double temperature,
                       size_t top_k, double top_p, int32_t *token, cdz_error *err) CDZ_MUST_CHECK;
 

@@ -1,4 +1,6 @@
 /* test_api.c - the embedding interface, on the shipped models. */
+#include <fenv.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -488,6 +492,207 @@ static void wrong_requests_are_refused_in_words(void **state)
     }
 }
 
+/* Parameters as a document, the prompt as it is: nobody has to write text as JSON. */
+static void a_document_may_leave_the_prompt_to_the_program(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_result *whole, *apart;
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .json = "{\"prompt\": \"river (noun): \\\"a\", \"kwargs\": "
+                                   "{\"do_sample\": false, \"max_new_tokens\": 5}}"};
+    must(cdz_generate(f->rt, &request, &whole, &err), &err);
+    request.json = "{\"kwargs\": {\"do_sample\": false, \"max_new_tokens\": 5}}";
+    request.prompt = "river (noun): \"a";
+    must(cdz_generate(f->rt, &request, &apart, &err), &err);
+    uint32_t n;
+    const int32_t *ids = cdz_result_ids(apart, 0, &n);
+    assert_int_equal(n, 5);
+    assert_string_equal(cdz_result_text(whole, 0), cdz_result_text(apart, 0));
+    assert_memory_equal(ids, cdz_result_ids(whole, 0, &n), n * sizeof *ids);
+    cdz_result_free(whole);
+    cdz_result_free(apart);
+}
+
+static void two_prompts_are_refused(void **state)
+{
+    static const int32_t five = 5;
+    static const struct {
+        const char *prompt, *json, *says;
+        const int32_t *ids;
+    } cases[] = {
+        {"a", NULL, "cdz_request has both prompt and ids: give one prompt", &five},
+        {"a", "{\"prompt\": \"b\"}",
+         "cdz_request.prompt is set and cdz_request.json has \"prompt\"", NULL},
+        {"a", "{\"messages\": []}", "cdz_request.json has \"messages\": give one prompt", NULL},
+        {NULL, "{\"prompt_ids\": [6]}",
+         "cdz_request.ids is set and cdz_request.json has \"prompt_ids\"", &five},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cdz_error err = {0};
+        uint64_t id;
+        const cdz_request request = {.size = sizeof request,
+                                     .model = f->model,
+                                     .prompt = cases[i].prompt,
+                                     .ids = cases[i].ids,
+                                     .n_ids = cases[i].ids ? 1 : 0,
+                                     .json = cases[i].json};
+        assert_int_equal(cdz_submit(f->rt, &request, &id, &err), CDZ_E_USAGE);
+        if (!strstr(err.text, cases[i].says)) fail_msg("%s", err.text);
+    }
+}
+
+/* They were run by an engine that does not know them, and waited for ever. */
+static void what_is_of_another_runtime_is_refused(void **state)
+{
+    fixture *f = *state;
+    const cdz_options options = {.size = sizeof options, .n_threads = 1, .kv_bytes = 8u << 20};
+    cdz_runtime *other = opened_runtime(&options);
+    cdz_model *model = opened_model(other, draft);
+    cdz_pipeline *pipeline = opened_pipeline(other, "");
+    const char *const critic = "critic";
+    const struct {
+        const char *what;
+        cdz_request request;
+    } cases[] = {
+        {"model", {.model = model}},
+        {"assistant", {.model = f->model, .assistant = model}},
+        {"pipeline", {.model = f->model, .pipeline = pipeline}},
+        {"critic", {.model = f->model, .models = &model, .model_names = &critic, .n_models = 1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cdz_error err = {0};
+        uint64_t id;
+        char says[64];
+        cdz_request request = cases[i].request;
+        request.size = sizeof request;
+        request.prompt = "a";
+        assert_int_equal(cdz_submit(f->rt, &request, &id, &err), CDZ_E_USAGE);
+        snprintf(says, sizeof says, "cdz_request: %s is of another runtime", cases[i].what);
+        assert_string_equal(err.text, says);
+    }
+    cdz_error err = {0};
+    cdz_rules *rules;
+    cdz_rules_options of = {.size = sizeof of, .n_vocab = 10};
+    assert_int_equal(cdz_rules_open(f->rt, pipeline, &of, &rules, &err), CDZ_E_USAGE);
+    of.model = f->model;
+    assert_int_equal(cdz_rules_open(other, pipeline, &of, &rules, &err), CDZ_E_USAGE);
+    assert_string_equal(err.text, "cdz_rules_open: the model is of another runtime");
+    cdz_request half = {.size = sizeof half, .model = f->model, .prompt = "a", .n_models = 1};
+    uint64_t id;
+    assert_int_equal(cdz_submit(f->rt, &half, &id, &err), CDZ_E_USAGE);
+    assert_string_equal(err.text, "cdz_request.n_models is 1, models is NULL");
+    cdz_pipeline_free(pipeline);
+    cdz_model_close(model);
+    cdz_close(other);
+}
+
+static void a_struct_without_its_size_is_refused(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    cdz_model *model;
+    cdz_rules *rules;
+    cdz_reloader *reloader;
+    assert_int_equal(cdz_open(&(cdz_options){.n_threads = 1}, &rt, &err), CDZ_E_USAGE);
+    assert_string_equal(err.text, "cdz_options.size is 0: set it to sizeof(cdz_options)");
+    assert_int_equal(
+        cdz_model_open(f->rt, draft, &(cdz_model_options){.quantize = "q8_0"}, &model, &err),
+        CDZ_E_USAGE);
+    assert_string_equal(err.text,
+                        "cdz_model_options.size is 0: set it to sizeof(cdz_model_options)");
+    assert_int_equal(cdz_model_of_function(f->rt, &(cdz_function_model){.n_vocab = 8}, &model, &err),
+                     CDZ_E_USAGE);
+    assert_string_equal(err.text,
+                        "cdz_function_model.size is 0: set it to sizeof(cdz_function_model)");
+    assert_int_equal(
+        cdz_rules_open(f->rt, f->greedy, &(cdz_rules_options){.n_vocab = 8}, &rules, &err),
+        CDZ_E_USAGE);
+    assert_string_equal(err.text,
+                        "cdz_rules_options.size is 0: set it to sizeof(cdz_rules_options)");
+    assert_int_equal(cdz_reloader_open(&(cdz_reloader_options){.quiet_ms = 9}, &reloader, &err),
+                     CDZ_E_USAGE);
+    assert_string_equal(err.text,
+                        "cdz_reloader_options.size is 0: set it to sizeof(cdz_reloader_options)");
+}
+
+/* What is left of a deadline that has passed is no request without one. */
+static void a_time_that_is_over_is_no_time_without_end(void **state)
+{
+    fixture *f = *state;
+    const double times[] = {-1, -1e-9, NAN};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        cdz_error err = {0};
+        uint64_t id;
+        const cdz_request request = {
+            .size = sizeof request, .model = f->model, .prompt = "a", .timeout_s = times[i]};
+        assert_int_equal(cdz_submit(f->rt, &request, &id, &err), CDZ_E_USAGE);
+        assert_non_null(strstr(err.text, "expected seconds, or 0 for none"));
+    }
+}
+
+static void score_of(const fixture *f, float *out, size_t n)
+{
+    cdz_error err = {0};
+    int32_t ids[16];
+    assert_true(n <= sizeof ids / sizeof *ids);
+    for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(100 + 37 * i);
+    must(cdz_score(f->rt, f->model, NULL, 0, ids, n, out, &err), &err);
+}
+
+/* Threads begin with the floating-point mode of the one that makes them; the engine's has its own. */
+static void bits_do_not_depend_on_who_opens_the_runtime(void **state)
+{
+    enum { N = 12 };
+    const cdz_options options = {.size = sizeof options, .n_threads = 1};
+    float nearest[N], upward[N];
+    fixture other = {0};
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    other.rt = opened_runtime(&options);
+    fesetround(FE_TONEAREST);
+    other.model = opened_model(other.rt, target);
+    score_of(*state, nearest, N);
+    score_of(&other, upward, N);
+    assert_memory_equal(nearest + 1, upward + 1, (N - 1) * sizeof *nearest);
+    cdz_model_close(other.model);
+    cdz_close(other.rt);
+}
+
+/* 0: what would wait for the engine's thread, which a child of fork has not, is refused there; ending waits for nothing. */
+static int use_of_a_child(const fixture *f)
+{
+    cdz_error err = {0};
+    uint64_t id;
+    cdz_model *model;
+    cdz_event event;
+    cdz_result *result;
+    const cdz_request request = {.size = sizeof request, .model = f->model, .prompt = "a"};
+    alarm(60);
+    if (cdz_submit(f->rt, &request, &id, &err) != CDZ_E_STATE) return 1;
+    if (!strstr(err.text, "fork leaves its thread behind")) return 2;
+    if (cdz_get_result(f->rt, 0, -1, NULL, &result, &err) != CDZ_E_STATE) return 3;
+    if (cdz_poll(f->rt, -1, &event, &err) != CDZ_E_STATE) return 4;
+    if (cdz_model_open(f->rt, draft, NULL, &model, &err) != CDZ_E_STATE) return 5;
+    if (cdz_join(f->rt, -1, &err) != CDZ_E_STATE) return 6;
+    cdz_pipeline_free(f->greedy);
+    cdz_model_close(f->model);
+    cdz_close(f->rt);
+    return 0;
+}
+
+static void a_child_of_fork_is_told(void **state)
+{
+    const fixture *f = *state;
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) _exit(use_of_a_child(f));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* A pipeline that a document holds is the same as a file that says so; kwargs stand above it. */
 static void a_request_may_hold_its_pipeline(void **state)
 {
@@ -663,6 +868,13 @@ int main(void)
         cmocka_unit_test(two_models_share_a_runtime),
         cmocka_unit_test(batched_samples_equal_single_ones),
         cmocka_unit_test(wrong_requests_are_refused_in_words),
+        cmocka_unit_test(a_document_may_leave_the_prompt_to_the_program),
+        cmocka_unit_test(two_prompts_are_refused),
+        cmocka_unit_test(what_is_of_another_runtime_is_refused),
+        cmocka_unit_test(a_struct_without_its_size_is_refused),
+        cmocka_unit_test(a_time_that_is_over_is_no_time_without_end),
+        cmocka_unit_test(bits_do_not_depend_on_who_opens_the_runtime),
+        cmocka_unit_test(a_child_of_fork_is_told),
         cmocka_unit_test(a_request_may_hold_its_pipeline),
         cmocka_unit_test(a_prompt_longer_than_the_context_is_refused),
         cmocka_unit_test(text_that_is_not_utf8_is_refused),

@@ -204,4 +204,39 @@ try "cmake configures an embedding program" cmake -S "$work" -B "$work/cmake-emb
 try "cmake builds it" cmake --build "$work/cmake-embed"
 try "it generates" "$work/cmake-embed/simple" "$model" "$prompt"
 
+# The library in the program itself, with what it needs besides; the plugins lie where the program says.
+compile_static() {
+    # shellcheck disable=SC2046,SC2086
+    eval "$compiler" -std=c17 -O2 $warnings $san "'$prefix/share/cadenza/examples/embed/simple.c'" $(pc --cflags cadenza) \
+        "'$(dirname "$pcdir")/libcadenza.a'" $(pc --static --libs cadenza | sed 's/-lcadenza//') -o "'$work/bin/simple'"
+}
+mkdir "$work/bin"
+ln -s "$(dirname "$pcdir")" "$work/lib"
+try "simple.c compiles with the static library" compile_static
+try "it finds plugins beside itself and generates" "$work/bin/simple" "$model" "$prompt"
+if ldd "$work/bin/simple" | grep libcadenza; then
+    echo "FAILED: the program is not linked statically"
+    exit 1
+fi
+
+# The source tree as a folder of another project: the same name, and none of Cadenza's tests.
+mkdir "$work/whole"
+cat >"$work/whole/CMakeLists.txt" <<'LISTS'
+cmake_minimum_required(VERSION 3.25)
+project(whole LANGUAGES C)
+add_subdirectory(${SOURCE} cadenza)
+add_executable(simple ${SOURCE}/examples/embed/simple.c)
+target_link_libraries(simple PRIVATE cadenza::cadenza)
+add_library(plugin MODULE ${SOURCE}/examples/plugins/backtrack/backtrack.c)
+target_link_libraries(plugin PRIVATE cadenza::sdk)
+LISTS
+try "a project has Cadenza in a folder" cmake -S "$work/whole" -B "$work/cmake-whole" -Wno-dev -G "Unix Makefiles" \
+    -DSOURCE="$(cd "$(dirname "$0")/../../.." && pwd)" -DCMAKE_C_COMPILER="${compiler%% *}"
+try "it builds a plugin with the headers" cmake --build "$work/cmake-whole" --target plugin
+try "its targets are listed" cmake --build "$work/cmake-whole" --target help
+if grep -q test_api "$work/out"; then
+    echo "FAILED: a project that has Cadenza in a folder builds its tests"
+    exit 1
+fi
+
 echo "COUNTED $passed passed, 0 failed, 0 skipped"
