@@ -47,12 +47,12 @@ struct cdz_runtime {
 };
 
 /* Copies a struct of cadenza.h that begins with its size; NULL leaves out as it is. A size that nobody set is refused. */
-cdz_status cdz_take_struct(const void *given, const char *name, void *out, size_t bytes,
-                           cdz_error *err);
+cdz_status cdz_runtime_take_struct(const void *given, const char *name, void *out, size_t bytes,
+                                   cdz_error *err);
 /* A child of fork has the memory of a runtime, and none of its threads. */
 bool cdz_runtime_is_here(const cdz_runtime *rt);
 /* Its sentence, for calls that would wait for them. */
-cdz_status cdz_check_process(const cdz_runtime *rt, cdz_error *err);
+cdz_status cdz_runtime_check_process(const cdz_runtime *rt, cdz_error *err);
 
 struct cdz_model {
     cdz_runtime *runtime;

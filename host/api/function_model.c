@@ -22,7 +22,7 @@ cdz_status cdz_model_of_function(cdz_runtime *runtime, const cdz_function_model 
     cdz_function_model given = {0};
     cdz_weights *weights;
     const cdz_backend *device;
-    CDZ_TRY(cdz_take_struct(function, "cdz_function_model", &given, sizeof given, err));
+    CDZ_TRY(cdz_runtime_take_struct(function, "cdz_function_model", &given, sizeof given, err));
     CDZ_TRY(check(&given, err));
     CDZ_TRY(cdz_engine_open_device(runtime->engine, &device, err));
     if (!device->api->host_memory)

@@ -240,7 +240,7 @@ static cdz_status start(cdz_reloader *r, cdz_error *err)
 cdz_status cdz_reloader_open(const cdz_reloader_options *options, cdz_reloader **out, cdz_error *err)
 {
     cdz_reloader_options given = {0};
-    CDZ_TRY(cdz_take_struct(options, "cdz_reloader_options", &given, sizeof given, err));
+    CDZ_TRY(cdz_runtime_take_struct(options, "cdz_reloader_options", &given, sizeof given, err));
     cdz_reloader *r = calloc(1, sizeof *r);
     if (!r) return cdz_err(err, CDZ_E_NOMEM, "reloading: out of memory");
     r->options = given;

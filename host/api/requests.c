@@ -741,7 +741,7 @@ static cdz_status enlist(cdz_runtime *rt, cdz_entry_request *req, uint64_t *id, 
 
 cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id, cdz_error *err)
 {
-    CDZ_TRY(cdz_check_process(rt, err));
+    CDZ_TRY(cdz_runtime_check_process(rt, err));
     CDZ_TRY(check_request(request, err));
     CDZ_TRY(check_priority(rt, request, err));
     CDZ_TRY(check_others(request, err));
@@ -912,7 +912,7 @@ static bool await_change(cdz_runtime *rt, const limit *until)
 cdz_status cdz_poll(cdz_runtime *rt, double timeout_s, cdz_event *out, cdz_error *err)
 {
     const limit until = after(timeout_s);
-    CDZ_TRY(cdz_check_process(rt, err));
+    CDZ_TRY(cdz_runtime_check_process(rt, err));
     cdz_mutex_lock(&rt->lock);
     free_event(rt->polled);
     rt->polled = NULL;
@@ -996,7 +996,7 @@ cdz_status cdz_get_result(cdz_runtime *rt, uint64_t id, double timeout_s, uint64
     const limit until = after(timeout_s);
     cdz_entry_request *req = NULL;
     *out = NULL;
-    CDZ_TRY(cdz_check_process(rt, err));
+    CDZ_TRY(cdz_runtime_check_process(rt, err));
     cdz_mutex_lock(&rt->lock);
     const cdz_status status =
         id ? await_one(rt, id, &until, &req, err) : await_any(rt, &until, &req, err);
@@ -1086,7 +1086,7 @@ static uint32_t await_all(cdz_runtime *rt, const limit *until)
 cdz_status cdz_join(cdz_runtime *rt, double timeout_s, cdz_error *err)
 {
     const limit until = after(timeout_s);
-    CDZ_TRY(cdz_check_process(rt, err));
+    CDZ_TRY(cdz_runtime_check_process(rt, err));
     const uint32_t n = await_all(rt, &until);
     if (n == 0) return CDZ_OK;
     return cdz_err(err, CDZ_E_STATE, "%u requests have not ended in time", n);

@@ -77,7 +77,7 @@ cdz_status cdz_rules_open(cdz_runtime *runtime, cdz_pipeline *pipeline,
                           const cdz_rules_options *options, cdz_rules **out, cdz_error *err)
 {
     cdz_rules_options given = {0};
-    CDZ_TRY(cdz_take_struct(options, "cdz_rules_options", &given, sizeof given, err));
+    CDZ_TRY(cdz_runtime_take_struct(options, "cdz_rules_options", &given, sizeof given, err));
     cdz_rules *rules = calloc(1, sizeof *rules);
     if (!rules) return cdz_err_memory(err, "processors");
     rules->runtime = runtime;
@@ -113,7 +113,7 @@ static void run(void *arg)
 
 static cdz_status on_engine(rules_call *call)
 {
-    CDZ_TRY(cdz_check_process(call->rules->runtime, call->err));
+    CDZ_TRY(cdz_runtime_check_process(call->rules->runtime, call->err));
     if (cdz_engine_call(call->rules->runtime->engine, run, call)) return call->status;
     return cdz_err(call->err, CDZ_E_STATE, "the engine is being stopped");
 }

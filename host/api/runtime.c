@@ -115,8 +115,8 @@ static cdz_status open_engine(const cdz_options *given, cdz_runtime *rt, cdz_err
     return cdz_engine_create(&want, &rt->engine, err);
 }
 
-cdz_status cdz_take_struct(const void *given, const char *name, void *out, size_t bytes,
-                           cdz_error *err)
+cdz_status cdz_runtime_take_struct(const void *given, const char *name, void *out, size_t bytes,
+                                   cdz_error *err)
 {
     uint32_t size;
     if (!given) return CDZ_OK;
@@ -132,7 +132,7 @@ bool cdz_runtime_is_here(const cdz_runtime *rt)
     return rt->process == getpid();
 }
 
-cdz_status cdz_check_process(const cdz_runtime *rt, cdz_error *err)
+cdz_status cdz_runtime_check_process(const cdz_runtime *rt, cdz_error *err)
 {
     if (cdz_runtime_is_here(rt)) return CDZ_OK;
     return cdz_err(err, CDZ_E_STATE,
@@ -144,7 +144,7 @@ cdz_status cdz_check_process(const cdz_runtime *rt, cdz_error *err)
 cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *err)
 {
     cdz_options given = {0};
-    CDZ_TRY(cdz_take_struct(options, "cdz_options", &given, sizeof given, err));
+    CDZ_TRY(cdz_runtime_take_struct(options, "cdz_options", &given, sizeof given, err));
     cdz_runtime *rt = calloc(1, sizeof *rt);
     if (!rt) return cdz_err_memory(err, "the runtime");
     rt->process = getpid();
@@ -287,8 +287,8 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
 {
     cdz_model_options given = {0};
     cdz_weights *weights;
-    CDZ_TRY(cdz_check_process(runtime, err));
-    CDZ_TRY(cdz_take_struct(options, "cdz_model_options", &given, sizeof given, err));
+    CDZ_TRY(cdz_runtime_check_process(runtime, err));
+    CDZ_TRY(cdz_runtime_take_struct(options, "cdz_model_options", &given, sizeof given, err));
     cdz_status status = open_weights(runtime->engine, folder, &given, &weights, err);
     if (status != CDZ_OK) {
         cdz_weights_close(weights);

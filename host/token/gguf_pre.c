@@ -76,6 +76,7 @@ static const struct {
     {{.patterns = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+"},
       .digits = true},
      "deepseek-coder"},
+    /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): LETTERS_OF_OLD is one text in four lines */
     {{.patterns = {"[\\r\\n]", LETTERS_OF_OLD, "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$",
                    "[一-龥ࠀ-一가-퟿]+"},
       .digits = true},
