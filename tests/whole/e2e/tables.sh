@@ -85,8 +85,8 @@ done
 [ "$(complete_line cadenza '' | sort | tr '\n' ' ')" = "$(printf '%s\n' "${pages[@]}" help | grep -v ' ' | sort | tr '\n' ' ')" ] && good || bad "bash: cadenza <Tab>"
 [ -z "$(complete_line cadenza run --no-such)" ] && good || bad "bash: run --no-such<Tab> offers something"
 [ -z "$(complete_line cadenza nothing --)" ] && good || bad "bash: nothing --<Tab> offers something"
-if command -v fish >/dev/null; then # fish tells what it would offer
-    offered=$(HOME=$work fish -c "source $work/fish; complete -C 'cadenza run --temp'" 2>/dev/null | cut -f1 | sort | tr '\n' ' ')
+if command -v fish >/dev/null; then # fish tells what it would offer; from 4 on also what has the letters elsewhere
+    offered=$(HOME=$work fish -c "source $work/fish; complete -C 'cadenza run --temp'" 2>/dev/null | cut -f1 | grep '^--temp' | sort | tr '\n' ' ')
     [ "$offered" = '--temp --temperature ' ] && good || bad "fish: run --temp<Tab>: $offered"
 fi
 for shell in zsh fish; do

@@ -12,6 +12,7 @@ case $sanitize in
     ;;
 esac
 unset CADENZA_PLUGIN_DIR CADENZA_PLUGIN_PATH PKG_CONFIG_PATH LD_LIBRARY_PATH
+export CMAKE_GENERATOR=Ninja # what this project is built with; make need not be there
 prompt="river (noun):"
 
 work=$(mktemp -d)
