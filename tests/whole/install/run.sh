@@ -231,7 +231,7 @@ target_link_libraries(simple PRIVATE cadenza::cadenza)
 add_library(plugin MODULE ${SOURCE}/examples/plugins/backtrack/backtrack.c)
 target_link_libraries(plugin PRIVATE cadenza::sdk)
 LISTS
-try "a project has Cadenza in a folder" cmake -S "$work/whole" -B "$work/cmake-whole" -Wno-dev -G "Unix Makefiles" \
+try "a project has Cadenza in a folder" cmake -S "$work/whole" -B "$work/cmake-whole" -Wno-dev \
     -DSOURCE="$(cd "$(dirname "$0")/../../.." && pwd)" -DCMAKE_C_COMPILER="${compiler%% *}"
 try "it builds a plugin with the headers" cmake --build "$work/cmake-whole" --target plugin
 try "its targets are listed" cmake --build "$work/cmake-whole" --target help
