@@ -253,6 +253,7 @@ static void a_paused_request_waits_alone(void **state)
     cdz_result_free(mine);
 }
 
+/* Paused by their own events: the call comes before their end, however late this thread is. */
 static void a_paused_request_can_be_ended(void **state)
 {
     fixture *f = *state;
@@ -260,13 +261,18 @@ static void a_paused_request_can_be_ended(void **state)
     cdz_result *result = NULL;
     uint64_t cancelled, late;
     cdz_pipeline *pipeline = endless(f);
-    cdz_request request = {
-        .size = sizeof request, .model = f->model, .pipeline = pipeline, .prompt = "music is"};
+    slow_reader readers[2] = {{f, 0}, {f, 0}};
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .pipeline = pipeline,
+                           .prompt = "music is",
+                           .on_event = pause_at_third,
+                           .user = &readers[0]};
     must(cdz_submit(f->rt, &request, &cancelled, &err), &err);
-    must(cdz_pause(f->rt, cancelled, &err), &err);
-    request.timeout_s = 0.5; /* more than a busy machine takes from here to the next call */
+    await_paused(f, 1);
+    request.timeout_s = 0.5;
+    request.user = &readers[1];
     must(cdz_submit(f->rt, &request, &late, &err), &err);
-    must(cdz_pause(f->rt, late, &err), &err);
     assert_int_equal(cdz_wait(f->rt, late, &result, &err), CDZ_E_DEADLINE);
     cdz_result_free(result);
     await_paused(f, 1);
