@@ -19,6 +19,18 @@ static inline bool cdz_byte_in(int c, const char *set)
     return c > 0 && strchr(set, c) != NULL;
 }
 
+/* Does a control character begin here: one of a byte, or of two in UTF-8 (U+0080 to U+009F)? next: what follows, or 0. */
+static inline bool cdz_is_control(unsigned char c, unsigned char next)
+{
+    return c < 0x20 || c == 0x7F || (c == 0xC2 && next >= 0x80 && next < 0xA0);
+}
+
+/* Are the len bytes those of a word? */
+static inline bool cdz_is_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
 static inline bool cdz_ends_with(const char *text, const char *ending)
 {
     const size_t len = strlen(text), n = strlen(ending);

@@ -4,6 +4,7 @@
 #include <ini.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 
 /* inih's buffer holds 200 bytes with CR, LF and the terminator, its names 50: see ini.h of inih 59. Up to 55 a line that fills
@@ -130,9 +131,8 @@ static cdz_status check_bytes(scan *s, const char *text, size_t len)
     size_t valid = cdz_utf8_valid_prefix(text, len);
     if (valid < len) return at(s, valid, "these bytes are not UTF-8", NULL);
     for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        const bool two = c == 0xC2 && (unsigned char)text[i + 1] < 0xA0; /* U+0080 to U+009F */
-        if ((c < 0x20 && c != '\t') || c == 0x7F || two)
+        const unsigned char next = i + 1 < len ? (unsigned char)text[i + 1] : 0;
+        if (text[i] != '\t' && cdz_is_control((unsigned char)text[i], next))
             return at(s, i, "a control character", NULL);
     }
     return CDZ_OK;

@@ -4,8 +4,9 @@
  * a model, a plugin's summary, a file's name. Where output goes to a file or a pipe it is left as it is. */
 #include "cli/printable.h"
 
-#include <string.h>
 #include <unistd.h>
+
+#include "base/ascii.h"
 
 static FILE *terminal; /* NULL: standard output is none, or as it was */
 static unsigned char pending;
@@ -22,23 +23,11 @@ static size_t put_escape(char *out, unsigned char c)
     return 4;
 }
 
-/* The second byte of a character that may be a control character of two. */
-static size_t put_second(char *out, unsigned char first, unsigned char c)
-{
-    if (c < 0x80 || c > 0x9F) {
-        out[0] = (char)first;
-        return 1;
-    }
-    return put_escape(out, first) + put_escape(out + 4, c);
-}
-
 static size_t put_byte(char *out, unsigned char c, const char *keep)
 {
-    if ((c >= 0x20 && c != 0x7F) || (c && strchr(keep, c))) {
-        out[0] = (char)c;
-        return 1;
-    }
-    return put_escape(out, c);
+    if (cdz_is_control(c, 0) && !cdz_byte_in(c, keep)) return put_escape(out, c);
+    out[0] = (char)c;
+    return 1;
 }
 
 size_t cdz_printable(char *out, const char *text, size_t n, const char *keep, unsigned char *held)
@@ -46,13 +35,14 @@ size_t cdz_printable(char *out, const char *text, size_t n, const char *keep, un
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)text[i], first = *held;
-        *held = 0;
-        if (first) at += put_second(out + at, first, c);
-        if (first && c >= 0x80 && c <= 0x9F) continue;
-        if (c == 0xC2)
-            *held = c;
-        else
-            at += put_byte(out + at, c, keep);
+        *held = c == 0xC2 ? c : 0;
+        if (first && cdz_is_control(first, c)) {
+            at += put_escape(out + at, first);
+            at += put_escape(out + at, c);
+            continue;
+        }
+        if (first) out[at++] = (char)first;
+        if (!*held) at += put_byte(out + at, c, keep);
     }
     return at;
 }

@@ -24,11 +24,9 @@
 /* Of a struct of its own: compression.ratio is compression_ratio. */
 /* clang-format off */
 #define PRESSED(F, ctype, kind_, flags_, min_, max_, help_)                                        \
-    {.name = "compression_" #F, .help = help_, .offset = CDZ_FIELD_(cdz_generation,                \
-     compression.F, ctype), .type = kind_, .flags = flags_, .min = min_, .max = max_}
-/* clang-format on */
+    {.name = "compression_" #F, .help = help_, .type = kind_, .flags = flags_,                     \
+     .offset = CDZ_FIELD_(cdz_generation, compression.F, ctype), .min = min_, .max = max_}
 #define PRESSED_INT(F, help_) PRESSED(F, cdz_opt_int, CDZ_T_OPT_INT, 0, 1, 1048576, help_)
-/* clang-format off */
 #define OUTPUT(F, help_)                                                                           \
     {.name = "output_" #F, .help = help_, .offset = CDZ_FIELD_(cdz_generation, output.F, bool),    \
      .type = CDZ_T_BOOL, .max = 1}

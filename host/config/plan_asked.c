@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "config/planner.h"
 
 static bool is_called(const cdz_part *part, const char *name, size_t len, bool by_id)
 {
     const char *own = by_id ? part->plugin.base->id : part->name;
-    return strlen(own) == len && memcmp(own, name, len) == 0;
+    return cdz_is_word(name, len, own);
 }
 
 /* The part that a section's name means, or the id of its plugin; NULL: none, or several of that id. */

@@ -6,6 +6,7 @@
 
 #include <utf8proc.h>
 
+#include "base/ascii.h"
 #include "grammar/grow.h"
 #include "token/unicode.h"
 
@@ -197,7 +198,7 @@ bool cdz_charset_add_posix(cdz_charset *set, const char *name, size_t len)
         {"ascii", {{0, 127}}},
     };
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        if (strlen(classes[i].name) != len || memcmp(classes[i].name, name, len) != 0) continue;
+        if (!cdz_is_word(name, len, classes[i].name)) continue;
         for (size_t r = 0; r < 4; r++)
             if (classes[i].ranges[r].hi)
                 cdz_charset_add(set, classes[i].ranges[r].lo, classes[i].ranges[r].hi);
@@ -223,7 +224,7 @@ static uint32_t categories_named(const char *name, size_t len)
                  {"Lowercase", "Ll"}, {"Decimal_Number", "Nd"}};
     uint32_t mask = 0;
     for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
-        if (strlen(longs[i].name) == len && memcmp(longs[i].name, name, len) == 0) {
+        if (cdz_is_word(name, len, longs[i].name)) {
             name = longs[i].as;
             len = strlen(name);
             break;

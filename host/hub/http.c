@@ -8,8 +8,13 @@
 
 #include "base/environment.h"
 
-enum { MOST_DROPPED = 1 << 20 };
-enum { MOST_REDIRECTS = 10, CONNECT_SECONDS = 30, STALL_SECONDS = 60, MOST_WAIT = 3600 };
+enum {
+    MOST_REDIRECTS = 10,
+    MOST_DROPPED = 1 << 20, /* bytes */
+    CONNECT_SECONDS = 30,
+    STALL_SECONDS = 60,
+    MOST_WAIT = 3600
+};
 
 struct cdz_http {
     CURL *curl;

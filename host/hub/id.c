@@ -70,18 +70,12 @@ bool cdz_hub_is_commit(const char *text)
 
 /* --- files ------------------------------------------------------------------------------------------------- */
 
-/* Also those of two bytes, U+0080 to U+009F. */
-static bool is_control(const char *at)
-{
-    const unsigned char c = (unsigned char)*at, next = (unsigned char)at[1];
-    return c < 0x20 || c == 0x7F || (c == 0xC2 && next >= 0x80 && next < 0xA0);
-}
-
 bool cdz_hub_path_is_safe(const char *path)
 {
     if (!path[0] || strlen(path) >= CDZ_HUB_FILE) return false;
     for (const char *c = path; *c; c++)
-        if (is_control(c) || *c == '\\' || *c == ':') return false;
+        if (cdz_is_control((unsigned char)c[0], (unsigned char)c[1]) || *c == '\\' || *c == ':')
+            return false;
     for (const char *part = path;; part++) {
         const size_t len = strcspn(part, "/");
         if (len == 0 || part[0] == '.') return false; /* "a//b", "/a", "..", and hidden files */

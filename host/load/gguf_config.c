@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "load/families.h"
 #include "load/gguf_put.h"
 
@@ -74,11 +75,6 @@ static const cdz_gguf_arch archs[] = {
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
-static bool is_word(const char *text, size_t len, const char *word)
-{
-    return text && strlen(word) == len && memcmp(text, word, len) == 0;
-}
-
 /* Files that lie beside a model's, and are none. */
 static cdz_status refuse_others(const cdz_gguf *g, const char *arch, size_t len, cdz_error *err)
 {
@@ -97,8 +93,8 @@ static cdz_status refuse_others(const cdz_gguf *g, const char *arch, size_t len,
     size_t type_len = 0;
     CDZ_TRY(cdz_gguf_string(g, "general.type", &type, &type_len, err));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if ((others[i].type && is_word(type, type_len, others[i].type)) ||
-            (others[i].arch && is_word(arch, len, others[i].arch)))
+        if ((type && others[i].type && cdz_is_word(type, type_len, others[i].type)) ||
+            (arch && others[i].arch && cdz_is_word(arch, len, others[i].arch)))
             return cdz_err(err, CDZ_E_UNSUPPORTED, "%s: is no model but %s", g->path,
                            others[i].what);
     return CDZ_OK;
@@ -112,7 +108,7 @@ cdz_status cdz_gguf_find_arch(const cdz_gguf *g, const cdz_gguf_arch **out, cdz_
     CDZ_TRY(refuse_others(g, name, len, err));
     if (!name) return cdz_err(err, CDZ_E_INPUT, "%s: general.architecture is missing", g->path);
     for (size_t i = 0; i < N_ARCHS; i++) {
-        if (!is_word(name, len, archs[i].name)) continue;
+        if (!cdz_is_word(name, len, archs[i].name)) continue;
         *out = &archs[i];
         return CDZ_OK;
     }
@@ -430,7 +426,7 @@ static cdz_status write_scaling(cdz_gguf_writer *w)
     cdz_json_write_f32(w->out, (float)factor);
     /* The format has no key for it, and only this family leaves the bounds as they are. */
     if (w->family->clamped) cdz_buf_puts(w->out, ",\"truncate\":false");
-    if (len == 4 && memcmp(type, "yarn", 4) == 0) CDZ_TRY(write_yarn(w));
+    if (cdz_is_word(type, len, "yarn")) CDZ_TRY(write_yarn(w));
     if (old_context)
         cdz_buf_printf(w->out, ",\"original_max_position_embeddings\":%llu",
                        (unsigned long long)old_context);

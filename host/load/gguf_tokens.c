@@ -1,7 +1,6 @@
 /* gguf_tokens.c - what GGUF's metadata says of generation: the ids of special tokens, as config.json has them, and the parameters of
  * sampling that a model is published with, as generation_config.json has them. It owns nothing. Any thread. */
-#include <string.h>
-
+#include "base/ascii.h"
 #include "load/gguf_put.h"
 
 enum { MOST_ENDS = 16 };
@@ -55,8 +54,7 @@ enum { END, RETURN, CALL, N_END_TEXTS = sizeof end_texts / sizeof *end_texts };
 static size_t end_text_of(const char *text, size_t len)
 {
     size_t i = 0;
-    while (i < N_END_TEXTS && (strlen(end_texts[i]) != len || memcmp(end_texts[i], text, len) != 0))
-        i++;
+    while (i < N_END_TEXTS && !cdz_is_word(text, len, end_texts[i])) i++;
     return i;
 }
 
@@ -110,15 +108,26 @@ cdz_status cdz_gguf_write_tokens(cdz_gguf_writer *w)
     return CDZ_OK;
 }
 
+/* --- sampling ------------------------------------------------------------------------------------------------- */
+
+static const char top_k_key[] = "general.sampling.top_k";
+
+/* The others that say that tokens are drawn. */
+static const struct {
+    const char *from, *to;
+} warpers[] = {{"general.sampling.temp", "temperature"},
+               {"general.sampling.top_p", "top_p"},
+               {"general.sampling.min_p", "min_p"}};
+enum { N_WARPERS = sizeof warpers / sizeof *warpers };
+
 /* All tokens are kept by 0, in llama.cpp also by numbers below. */
 static cdz_status write_top_k(cdz_gguf_writer *w)
 {
-    const char *key = "general.sampling.top_k";
-    const cdz_gguf_value *v = cdz_gguf_find(w->g, key);
+    const cdz_gguf_value *v = cdz_gguf_find(w->g, top_k_key);
     uint64_t top_k = 0;
     if (!v) return CDZ_OK;
     const bool below = !v->is_array && cdz_gguf_is_integer(v->type) && cdz_gguf_int_at(v, 0) < 0;
-    if (!below) CDZ_TRY(cdz_gguf_uint(w->g, key, INT32_MAX, &top_k, w->err));
+    if (!below) CDZ_TRY(cdz_gguf_uint(w->g, top_k_key, INT32_MAX, &top_k, w->err));
     cdz_gguf_put_uint(w, "top_k", top_k);
     return CDZ_OK;
 }
@@ -126,25 +135,18 @@ static cdz_status write_top_k(cdz_gguf_writer *w)
 /* A model that is published with these is to be sampled; the key of do_sample is left out by the converter. */
 static cdz_status write_warpers(cdz_gguf_writer *w)
 {
-    static const struct {
-        const char *from, *to;
-    } keys[] = {{"general.sampling.temp", "temperature"},
-                {"general.sampling.top_p", "top_p"},
-                {"general.sampling.min_p", "min_p"}};
     cdz_gguf_put_bool(w, "do_sample", true);
     CDZ_TRY(write_top_k(w));
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        CDZ_TRY(cdz_gguf_copy_number(w, keys[i].to, keys[i].from));
+    for (size_t i = 0; i < N_WARPERS; i++)
+        CDZ_TRY(cdz_gguf_copy_number(w, warpers[i].to, warpers[i].from));
     return CDZ_OK;
 }
 
 static bool is_sampled(const cdz_gguf *g)
 {
-    static const char *const keys[] = {"general.sampling.temp", "general.sampling.top_k",
-                                       "general.sampling.top_p", "general.sampling.min_p"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (cdz_gguf_find(g, keys[i])) return true;
-    return false;
+    bool any = cdz_gguf_find(g, top_k_key) != NULL;
+    for (size_t i = 0; i < N_WARPERS; i++) any |= cdz_gguf_find(g, warpers[i].from) != NULL;
+    return any;
 }
 
 bool cdz_gguf_says_generation(const cdz_gguf *g)

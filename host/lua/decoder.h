@@ -62,9 +62,9 @@ int cdz_lua_steer_at(lua_State *L, int at, cdz_seq *seq);
 int cdz_lua_copy_scores(lua_State *L, const cdz_lua_batch *b);
 int cdz_lua_copy_collected(lua_State *L);
 int cdz_lua_result(lua_State *L); /* verbs_result.c: ctx:result */
-/* verbs_hidden.c: the n vectors of the list at `at`, side by side in a userdata that is pushed, `width` numbers each. */
-/* A number for each of n rows, of the list at `index`; nil: zeros. Pushes their room. */
+/* verbs_scores.c: a number for each of n rows, of the list at `index`; nil: zeros. Pushes their room. */
 const float *cdz_lua_read_addends(lua_State *L, int index, uint32_t n);
+/* verbs_hidden.c: the n vectors of the list at `at`, side by side in a userdata that is pushed, `width` numbers each. */
 const float *cdz_lua_read_vectors(lua_State *L, int at, const char *name, size_t n, size_t width);
 /* verbs_seq.c: what its verbs share with those on drafts. */
 cdz_seq **cdz_lua_push_seq(lua_State *L); /* a new, empty object; where its sequence goes */

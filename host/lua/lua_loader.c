@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "lua/console.h"
 #include "lua/script.h"
@@ -24,8 +25,7 @@ const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size
     if (len > MAX_REASON_BYTES) len = cdz_utf8_valid_prefix(text, MAX_REASON_BYTES);
     cdz_mutex_lock(&module->lock);
     for (uint32_t i = 0; i < module->n_reasons && !found; i++)
-        if (strlen(module->reasons[i]) == len && memcmp(module->reasons[i], text, len) == 0)
-            found = module->reasons[i];
+        if (cdz_is_word(text, len, module->reasons[i])) found = module->reasons[i];
     if (!found && module->n_reasons < MAX_REASONS) {
         char *copy = strndup(text, len);
         if (copy) found = module->reasons[module->n_reasons++] = copy;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 /* --- patterns of Replace that are too common to need an engine -------------------------------- */
 
 static size_t two_spaces(const uint8_t *t, size_t n, size_t i)
@@ -26,8 +28,7 @@ static cdz_match_fn find_match(const char *pattern, size_t len)
         cdz_match_fn match;
     } own[] = {{" {2,}", two_spaces}, {"\\s+", spaces}};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strlen(own[i].pattern) == len && memcmp(own[i].pattern, pattern, len) == 0)
-            return own[i].match;
+        if (cdz_is_word(pattern, len, own[i].pattern)) return own[i].match;
     return cdz_scanner_find(pattern, len);
 }
 

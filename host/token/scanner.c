@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/ascii.h"
+
 enum {
     L = CDZ_UC_LETTER,
     N = CDZ_UC_NUMBER,
@@ -352,7 +354,6 @@ static const struct {
 cdz_match_fn cdz_scanner_find(const char *pattern, size_t len)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strlen(known[i].pattern) == len && memcmp(known[i].pattern, pattern, len) == 0)
-            return known[i].match;
+        if (cdz_is_word(pattern, len, known[i].pattern)) return known[i].match;
     return NULL;
 }

@@ -105,9 +105,9 @@ uint64_t cdz_given_bytes(const cdz_given *g)
     return g ? (uint64_t)g->n * (g->width + 1ull) * sizeof(float) : 0;
 }
 
-uint32_t cdz_given_holds(const cdz_given *g)
+uint64_t cdz_given_share(const cdz_given *g)
 {
-    return g ? g->holds : 1;
+    return g ? cdz_given_bytes(g) / g->holds : 0;
 }
 
 const float *cdz_given_at(const cdz_given *g, uint32_t to, uint32_t position)

@@ -20,7 +20,7 @@ cdz_given *cdz_given_hold(cdz_given *given);
 void cdz_given_release(cdz_given *given); /* NULL is fine */
 
 uint64_t cdz_given_bytes(const cdz_given *given); /* of its list; NULL: 0 */
-uint32_t cdz_given_holds(const cdz_given *given); /* by how many it is held, 1 or more */
+uint64_t cdz_given_share(const cdz_given *given); /* the part that each who holds it bears */
 
 /* (width) what is read at that position; NULL: its id. */
 const float *cdz_given_at(const cdz_given *given, uint32_t to, uint32_t position);

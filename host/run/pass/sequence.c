@@ -491,9 +491,8 @@ cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error 
 
 uint64_t cdz_seq_weight(const cdz_seq *seq)
 {
-    return sizeof *seq + (uint64_t)seq->cap * sizeof *seq->ids +
-           cdz_given_bytes(seq->given) / cdz_given_holds(seq->given) +
-           cdz_steering_bytes(seq->edits) / cdz_steering_holds(seq->edits);
+    return sizeof *seq + (uint64_t)seq->cap * sizeof *seq->ids + cdz_given_share(seq->given) +
+           cdz_steering_share(seq->edits);
 }
 
 void cdz_seq_cut(cdz_seq *seq, uint32_t len)

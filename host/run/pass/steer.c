@@ -228,9 +228,9 @@ uint64_t cdz_steering_bytes(const cdz_steering *s)
     return s ? cdz_steering_bytes_of(s->n, s->width) : 0;
 }
 
-uint32_t cdz_steering_holds(const cdz_steering *s)
+uint64_t cdz_steering_share(const cdz_steering *s)
 {
-    return s ? s->holds : 1;
+    return s ? cdz_steering_bytes(s) / s->holds : 0;
 }
 
 static void sum_edit(const edit *e, uint32_t width, cdz_digest_state *sum)

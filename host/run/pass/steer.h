@@ -46,7 +46,7 @@ cdz_steering *cdz_steering_hold(cdz_steering *steering);
 void cdz_steering_release(cdz_steering *steering);          /* NULL is fine */
 uint64_t cdz_steering_bytes_of(uint32_t n, uint32_t width); /* of a list of n edits */
 uint64_t cdz_steering_bytes(const cdz_steering *steering);  /* of its list; NULL: 0 */
-uint32_t cdz_steering_holds(const cdz_steering *steering);  /* by how many it is held, 1 or more */
+uint64_t cdz_steering_share(const cdz_steering *steering); /* the part that each who holds it bears */
 
 /* All that it says, into a sum: the cache of who has it hangs on that. NULL adds nothing. */
 void cdz_steering_sum(const cdz_steering *steering, cdz_digest_state *sum);

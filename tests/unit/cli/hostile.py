@@ -6,16 +6,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from checks import check, done, read_terminal
+
 PROGRAM = os.path.abspath(sys.argv[1])
-failures, checks = [], 0
-
-
-def check(what, good, found=""):
-    global checks
-    checks += 1
-    if not good:
-        failures.append(what)
-        print(f"FAILED {what}: {str(found)[:600]}", flush=True)
 
 
 def piped(*words):
@@ -28,15 +22,7 @@ def shown(*words):
     master, slave = pty.openpty()
     p = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
     os.close(slave)
-    text = b""
-    while True:
-        try:
-            piece = os.read(master, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        text += piece
+    text = read_terminal(master)
     p.wait()
     return p.returncode, text.replace(b"\r\n", b"\n")
 
@@ -73,5 +59,4 @@ check("a tool by its name", b"safe" in err, err)
 status, out, err = piped(*RUN, "--seed", "9", "--tool", "say=one=echo reached")
 check("no part of a command is a tool", b"reached" not in err and b'no tool "say=one"' in err, err)
 
-print(f"COUNTED {checks - len(failures)} passed, {len(failures)} failed, 0 skipped")
-sys.exit(1 if failures else 0)
+done()

@@ -12,22 +12,10 @@ import tempfile
 import threading
 import urllib.parse
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from checks import check, done, read_terminal  # for those who import this
+
 PROGRAM, MODEL = map(os.path.abspath, sys.argv[1:3])
-failures = []
-checks = 0
-
-
-def check(what, good, found=""):
-    global checks
-    checks += 1
-    if not good:
-        failures.append(what)
-        print(f"FAILED {what}: {str(found)[:900]}", flush=True)
-
-
-def done():
-    print(f"COUNTED {checks - len(failures)} passed, {len(failures)} failed, 0 skipped")
-    sys.exit(1 if failures else 0)
 
 
 def sha256(data):

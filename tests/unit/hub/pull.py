@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 
-from hub import PROGRAM, Answer, Home, Hub, check, done, draft, git_name, sha256
+from hub import PROGRAM, Answer, Home, Hub, check, done, draft, git_name, read_terminal, sha256
 
 hub = Hub()
 FILES = dict(draft(), **{"pytorch_model.bin": b"pickle", "model.onnx": b"onnx", "modeling_x.py": b"import os",
@@ -390,15 +390,7 @@ hub.bend()
 master, slave = pty.openpty()
 p = subprocess.Popen([PROGRAM, "pull", "org/draft"], env=home.env, stdout=subprocess.PIPE, stderr=slave, stdin=subprocess.DEVNULL)
 os.close(slave)
-shown = b""
-while True:
-    try:
-        piece = os.read(master, 65536)
-    except OSError:
-        break
-    if not piece:
-        break
-    shown += piece
+shown = read_terminal(master)
 p.wait(60)
 check("a bar on a terminal", p.returncode == 0 and re.search(rb"model.safetensors \[#+\.*\] +\d+ %  .* of 1.5 MiB, .*/s", shown), shown[-300:])
 check("the line is gone at the end", shown.endswith(b"\r\x1b[K"), shown[-40:])

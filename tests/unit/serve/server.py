@@ -15,8 +15,10 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from checks import check, done  # the latter for those who import this
+
 PROGRAM, MODEL = sys.argv[1], sys.argv[2]
-failures = []
 started = []
 
 
@@ -37,7 +39,6 @@ def start(words, **more):
     return process
 
 
-checks = 0
 PATIENCE = 280 # seconds in which whatever comes at all has come, however busy the machine is; less than a test may take, so that it
 # says where it waited
 
@@ -52,19 +53,6 @@ def until(true):
         caller = caller.f_back
     check(f"what is waited for at {os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno} comes", found)
     return found
-
-
-def check(what, good, found=""):
-    global checks
-    checks += 1
-    if not good:
-        failures.append(what)
-        print(f"FAILED {what}: {str(found)[:600]}", flush=True)
-
-
-def done():
-    print(f"{checks} checks, {len(failures)} failed")
-    sys.exit(1 if failures else 0)
 
 
 class Speaker:
