@@ -502,6 +502,8 @@ typedef struct cdz_cpu_options {
 /* NULL with a sentence in why (at least 256 bytes) when the variant is unknown or the machine
  * lacks it. */
 cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, size_t why_bytes);
+void cdz_cpu_free(
+    void *memory); /* its free, for memory that is used for longer than the backend; any thread */
 
 /* On a machine with several nodes of memory: binds the calling thread, which is to be the one that makes calls, to the first
  * node and the backend's own threads evenly to the others, and spreads what `spread` and kv_create are asked for from now

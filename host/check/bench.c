@@ -60,6 +60,7 @@ static cdz_status make_pipeline(const cdz_bench *b, bool plugged, const cdz_setu
     case CDZ_KIND_OBSERVER: cdz_buf_printf(&ini, "observers = %s\n", id); break;
     default: cdz_buf_puts(&ini, "strategy = auto\n");
     }
+    if (b->processor) cdz_buf_printf(&ini, "processors = %s\n", b->processor);
     if (plugged) put_settings(b->c, tried, &ini);
     const cdz_status st = ini.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory")
                                      : cdz_pipeline_parse(b->runtime, ini.data, ini.len,

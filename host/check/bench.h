@@ -16,7 +16,8 @@ typedef struct cdz_bench {
     cdz_model *stand_in;      /* what all of these names lead to for now; NULL: to their own */
     cdz_pipeline *with,
         *without; /* the plugin's pipeline; and the same without it (drafters, observers), or NULL */
-    double timeout_s;   /* of a request; 0: none */
+    const char *processor; /* of pipelines that are made from now on; NULL: none */
+    double timeout_s;      /* of a request; 0: none */
     const char *kwargs; /* generation parameters that it works with: ", \"num_beams\": 3" or "" */
 } cdz_bench;
 

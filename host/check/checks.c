@@ -113,6 +113,8 @@ static const cdz_check_row rows[] = {
      cdz_check_rows_of_scores},
     {"caps", "promise: draws, takes tokens back, drops and searches when it says so", STRAT,
      "generates", cdz_check_caps},
+    {"scores-move", "promise: finds scores whose memory a processor kept", STRAT, "same-tokens",
+     cdz_check_scores_move},
     {"own-threads", "verbs are called on the engine's thread, not on one of the plugin's own",
      STRAT, "generates", cdz_check_own_threads_of_run},
     {"own-threads", "verbs are called on the engine's thread, not on one of the plugin's own",

@@ -40,6 +40,8 @@ cdz_check_fn cdz_check_batch_of_3;
 /* on_verbs.c */
 cdz_check_fn cdz_check_passes_on, cdz_check_ids_of_rows, cdz_check_reasons, cdz_check_sequences,
     cdz_check_rows_of_scores, cdz_check_caps, cdz_check_own_threads_of_run;
+/* on_moves.c */
+cdz_check_fn cdz_check_scores_move;
 /* on_watch.c */
 cdz_check_fn cdz_check_watches, cdz_check_ids_shown, cdz_check_rows_shown;
 /* on_fuzz.c */

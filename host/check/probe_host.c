@@ -5,6 +5,7 @@
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/constrained.h"
 #include "cadenza/ext/inserted.h"
+#include "cadenza/ext/scores.h"
 #include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
@@ -74,6 +75,29 @@ static cdz_status row_text(const cdz_step *step, uint32_t r, cdz_string *out)
     return row_tail(step, r, UINT32_MAX, out);
 }
 
+/* The kit's rows lie between guards, at one place. */
+static bool keeps_nothing(const cdz_step *step)
+{
+    (void)step;
+    return false;
+}
+
+static cdz_status nothing_kept(const cdz_step *step, cdz_scores *scores, void **memory)
+{
+    (void)scores, (void)memory;
+    return step->host->fail(step, CDZ_E_STATE, "scores: keep where may_keep was false");
+}
+
+static void release_nothing(void *memory)
+{
+    (void)memory;
+}
+
+static const cdz_scores_host scores_host = {.size = sizeof scores_host,
+                                            .may_keep = keeps_nothing,
+                                            .keep = nothing_kept,
+                                            .release = release_nothing};
+
 static const void *extension(const char *id)
 {
     static const cdz_text_api text = {
@@ -90,6 +114,7 @@ static const void *extension(const char *id)
     if (strcmp(id, CDZ_EXT_INSERTED) == 0) return &inserted;
     if (strcmp(id, CDZ_EXT_TEXT) == 0) return &text;
     if (strcmp(id, CDZ_EXT_TRACE) == 0) return &trace;
+    if (strcmp(id, CDZ_EXT_SCORES) == 0) return &scores_host;
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_host;
     return cdz_host_extension(id);
 }

@@ -35,6 +35,7 @@ static const cap_name strategy_caps[] = {
     {CDZ_SAMPLES, "draws: naming it means do_sample = true"},
     {CDZ_GREEDY, "never draws: naming it means do_sample = false"},
     {CDZ_BEAMS, "needs num_beams above 1"},
+    {CDZ_SCORES_MOVE, "lets processors keep the rows of scores that they are shown"},
     {0, NULL},
 };
 

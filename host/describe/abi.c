@@ -16,6 +16,7 @@
 #include "cadenza/ext/mask.h"
 #include "cadenza/ext/observe.h"
 #include "cadenza/ext/phase.h"
+#include "cadenza/ext/scores.h"
 #include "cadenza/ext/state.h"
 #include "cadenza/ext/steer.h"
 #include "cadenza/ext/text.h"
@@ -78,8 +79,8 @@ cdz_status cdz_fingerprint_check(const char *path, const cdz_entry *entry, cdz_e
 static const char *const extensions[] = {
     CDZ_EXT_COMPANION, CDZ_EXT_CONSTRAINED, CDZ_EXT_THREAD_CHECK, CDZ_EXT_ENDED, CDZ_EXT_FILES,
     CDZ_EXT_FORM,      CDZ_EXT_GRAMMAR,     CDZ_EXT_INSERTED,     CDZ_EXT_KV,    CDZ_EXT_MASK,
-    CDZ_EXT_OBSERVE,   CDZ_EXT_PHASE,       CDZ_EXT_STATE,        CDZ_EXT_STEER, CDZ_EXT_TEXT,
-    CDZ_EXT_TOKENIZER, CDZ_EXT_TRACE,       CDZ_EXT_VEC};
+    CDZ_EXT_OBSERVE,   CDZ_EXT_PHASE,       CDZ_EXT_SCORES,       CDZ_EXT_STATE, CDZ_EXT_STEER,
+    CDZ_EXT_TEXT,      CDZ_EXT_TOKENIZER,   CDZ_EXT_TRACE,        CDZ_EXT_VEC};
 enum { N_EXTENSIONS = sizeof extensions / sizeof extensions[0] };
 
 const char *cdz_abi_extension(uint32_t i)

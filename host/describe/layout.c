@@ -18,6 +18,7 @@
 #include "cadenza/ext/mask.h"
 #include "cadenza/ext/observe.h"
 #include "cadenza/ext/phase.h"
+#include "cadenza/ext/scores.h"
 #include "cadenza/ext/state.h"
 #include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"

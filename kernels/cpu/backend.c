@@ -93,10 +93,15 @@ static void *alloc(cdz_backend *b, size_t bytes)
     return cdz_aligned_zeroed(bytes);
 }
 
+void cdz_cpu_free(void *memory)
+{
+    cdz_aligned_free(memory);
+}
+
 static void release(cdz_backend *b, void *memory)
 {
     (void)b;
-    cdz_aligned_free(memory);
+    cdz_cpu_free(memory);
 }
 
 /* Results are there when an operation returns; what may go on is the reading of weights by a

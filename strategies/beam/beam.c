@@ -478,7 +478,7 @@ static const cdz_strategy strategy = {
     .base = {CDZ_STRATEGY_BASE, .id = "beam", .version = "1.0.0",
              .summary = "Search with num_beams beams, or draw among their continuations",
              CDZ_PARAMS(beam, params)},
-    .caps = CDZ_BEAMS,
+    .caps = CDZ_BEAMS | CDZ_SCORES_MOVE,
     .run = run,
 };
 CDZ_EXPORT_PLUGINS(&strategy.base)

@@ -23,7 +23,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 static const cdz_strategy greedy = {
     .base = {CDZ_STRATEGY_BASE, .id = "greedy", .version = "1.0.0",
              .summary = "Take the best token of every step"},
-    .caps = CDZ_GREEDY,
+    .caps = CDZ_GREEDY | CDZ_SCORES_MOVE,
     .run = run,
 };
 CDZ_EXPORT_PLUGINS(&greedy.base)

@@ -22,7 +22,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 static const cdz_strategy sample = {
     .base = {CDZ_STRATEGY_BASE, .id = "sample", .version = "1.0.0",
              .summary = "Draw every token from its distribution"},
-    .caps = CDZ_SAMPLES,
+    .caps = CDZ_SAMPLES | CDZ_SCORES_MOVE,
     .run = run,
 };
 CDZ_EXPORT_PLUGINS(&sample.base)

@@ -128,7 +128,7 @@ static void draw_away(cdz_loop *loop, const cdz_scores *scores, uint32_t first, 
 }
 
 /* What was known of row r was not enough: it comes over after all, and is processed as it is. */
-static cdz_status bring_drawn(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r)
+static cdz_status bring_drawn(cdz_loop *loop, cdz_scores *scores, uint32_t first, uint32_t r)
 {
     cdz_scores one = *scores;
     one.data = cdz_row(scores, r);
@@ -138,27 +138,29 @@ static cdz_status bring_drawn(cdz_loop *loop, const cdz_scores *scores, uint32_t
     cdz_stages_look(loop->set, &loop->rows, first + r, 1);
     const cdz_status status =
         cdz_loop_process(loop, &loop->set->processors, &loop->rows.view, &one, NULL);
+    scores->data = one.data - (size_t)r * scores->stride; /* a processor may have kept them */
     cdz_stages_look(loop->set, &loop->rows, first, scores->n_rows);
     return status;
 }
 
-static cdz_status draw_row(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
+static cdz_status draw_row(cdz_loop *loop, cdz_scores *scores, uint32_t first, uint32_t r,
                            const cdz_drawn *drawn, int32_t *token)
 {
-    float *row = cdz_row(scores, r);
     if (drawn->listed) {
-        *token = drawn->open ? cdz_fuse_draw_open(&loop->rng, loop->set, &loop->rows, scores, first,
-                                                  r, drawn)
-                             : cdz_fuse_draw(&loop->rng, row, scores->n_vocab, drawn);
+        *token =
+            drawn->open
+                ? cdz_fuse_draw_open(&loop->rng, loop->set, &loop->rows, scores, first, r, drawn)
+                : cdz_fuse_draw(&loop->rng, cdz_row(scores, r), scores->n_vocab, drawn);
         if (*token >= 0) return CDZ_OK;
         CDZ_TRY(bring_drawn(loop, scores, first, r));
     }
-    *token = cdz_fuse_draw_row(&loop->rng, row, scores->n_vocab, &loop->rows.workers[0]);
+    *token =
+        cdz_fuse_draw_row(&loop->rng, cdz_row(scores, r), scores->n_vocab, &loop->rows.workers[0]);
     return *token >= 0 ? CDZ_OK : bad_row(loop, first + r);
 }
 
-static cdz_status draw(cdz_loop *loop, const cdz_scores *scores, uint32_t first,
-                       const cdz_drawn *drawn, int32_t *tokens)
+static cdz_status draw(cdz_loop *loop, cdz_scores *scores, uint32_t first, const cdz_drawn *drawn,
+                       int32_t *tokens)
 {
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         if (!skips(loop, scores, first, r)) {

@@ -427,6 +427,7 @@ static void take_job(cdz_loop *loop, const cdz_job *job)
     loop->strategy = job->plan->strategy;
     cdz_loop_count_for(loop, &loop->strategy.plugin);
     rows->holds_text = (strategy_caps(loop) & (CDZ_REWINDS | CDZ_BEAMS)) != 0;
+    rows->keeping.may = strategy_caps(loop) & CDZ_SCORES_MOVE && !job->plan->drafter.plugin.base;
 }
 
 static const void *extension(const char *id)

@@ -208,6 +208,7 @@ cdz_status cdz_loop_find(cdz_loop *loop, const char *verb, const cdz_scores *giv
                          uint32_t *first);
 cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *given,
                           cdz_scores *out, uint32_t *first);
+cdz_matrix *cdz_loop_matrix(cdz_loop *loop, uint64_t id); /* one of ours; NULL: it is none */
 /* After find: every row has a request row, *first + i. */
 cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *given,
                             cdz_scores *out, uint32_t *first);

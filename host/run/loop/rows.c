@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "run/loop/companion.h"
 #include "run/loop/loop.h"
 #include "run/loop/verbs.h"
@@ -239,6 +240,18 @@ cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out)
 
 /* --- process -------------------------------------------------------------------------------------------------- */
 
+/* What processors may keep is whole by then: nothing is on its way into it. */
+static cdz_status let_keep(cdz_loop *loop, cdz_scores *scores)
+{
+    cdz_keeping *keeping = &loop->rows.keeping;
+    if (!keeping->asked) return CDZ_OK;
+    keeping->scores = scores;
+    keeping->of = cdz_loop_matrix(loop, scores->id);
+    cdz_assert(keeping->of); /* else keep would fail, with rows already shown */
+    if (keeping->of != &loop->scores) return CDZ_OK;
+    return cdz_loop_arrive(loop, 0, loop->rows.away.n_coming);
+}
+
 cdz_status cdz_loop_process(cdz_loop *loop, const cdz_stage_chain *chain, const cdz_view *view,
                             cdz_scores *scores, cdz_drawn *drawn)
 {
@@ -247,7 +260,10 @@ cdz_status cdz_loop_process(cdz_loop *loop, const cdz_stage_chain *chain, const 
         CDZ_TRY(cdz_companions_ready(loop, view));
         cdz_profile_mark(loop->rows.berth->profile, was);
     }
-    return cdz_stages_process(loop->set, chain, &loop->rows, view, scores, drawn);
+    CDZ_TRY(let_keep(loop, scores));
+    const cdz_status status = cdz_stages_process(loop->set, chain, &loop->rows, view, scores, drawn);
+    loop->rows.keeping.of = NULL;
+    return status;
 }
 
 cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *given,
@@ -299,8 +315,10 @@ cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
         cdz_edits(loop->set) == loop->set->processors.n)
         CDZ_TRY(process_away(loop, &rows, first, &settled));
     if (ours && !settled) CDZ_TRY(cdz_loop_fetch(loop, first, rows.n_rows));
+    const cdz_status status =
+        cdz_loop_process(loop, &loop->set->processors, &loop->rows.view, &rows, settled);
     if (!settled) *scores = rows;
-    return cdz_loop_process(loop, &loop->set->processors, &loop->rows.view, &rows, settled);
+    return status;
 }
 
 /* --- stop rules ----------------------------------------------------------------------------------------------- */

@@ -12,12 +12,13 @@
 
 /* --- matrices ------------------------------------------------------------------------------------------------- */
 
-static const cdz_matrix *find_matrix(const cdz_loop *loop, uint64_t id)
+cdz_matrix *cdz_loop_matrix(cdz_loop *loop, uint64_t id)
 {
     if (id == 0) return NULL;
     if (loop->scores.id == id) return &loop->scores;
     if (loop->seq_scores.id == id) return &loop->seq_scores;
     if (loop->hidden.scores.id == id) return &loop->hidden.scores;
+    if (loop->refitted.id == id) return &loop->refitted;
     for (uint32_t i = 0; i < loop->n_scratch; i++)
         if (loop->scratch[i]->id == id) return loop->scratch[i];
     return NULL;
@@ -28,7 +29,7 @@ static const cdz_matrix *find_matrix(const cdz_loop *loop, uint64_t id)
 cdz_status cdz_loop_find(cdz_loop *loop, const char *verb, const cdz_scores *given, cdz_scores *out,
                          uint32_t *first)
 {
-    const cdz_matrix *m = find_matrix(loop, given->id);
+    const cdz_matrix *m = cdz_loop_matrix(loop, given->id);
     float *data = given->data || m != &loop->scores ? given->data : m->data;
     bool fits = m && given->n_vocab == m->n_vocab && given->stride == m->n_vocab && data >= m->data;
     if (fits) {

@@ -5,6 +5,7 @@
 #include "cadenza/ext/constrained.h"
 #include "cadenza/ext/grammar.h"
 #include "cadenza/ext/inserted.h"
+#include "cadenza/ext/scores.h"
 #include "cadenza/ext/text.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/trace.h"
@@ -35,6 +36,7 @@ const void *cdz_stage_extension(const char *id)
     if (strcmp(id, CDZ_EXT_INSERTED) == 0) return cdz_stages_inserted();
     if (strcmp(id, CDZ_EXT_TEXT) == 0) return cdz_stages_text();
     if (strcmp(id, CDZ_EXT_TRACE) == 0) return cdz_stages_trace();
+    if (strcmp(id, CDZ_EXT_SCORES) == 0) return cdz_stages_scores();
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion;
     return cdz_host_extension(id);
 }

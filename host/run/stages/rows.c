@@ -92,7 +92,7 @@ cdz_status cdz_matrix_fit(cdz_rows *rows, cdz_matrix *m, uint32_t n_rows, uint32
             return cdz_rows_nomem(rows);
         float *data = rows->berth->backend->api->alloc(rows->berth->backend, bytes);
         if (!data) return cdz_rows_nomem(rows);
-        rows->berth->backend->api->free(rows->berth->backend, m->data);
+        cdz_matrix_free(rows, m);
         m->data = data;
         m->cap_rows = n_rows;
         m->n_vocab = n_vocab;
@@ -104,6 +104,13 @@ cdz_status cdz_matrix_fit(cdz_rows *rows, cdz_matrix *m, uint32_t n_rows, uint32
     m->n_rows = n_rows;
     if (!m->id) m->id = ++rows->next_matrix;
     return CDZ_OK;
+}
+
+cdz_status cdz_matrix_spare(cdz_rows *rows, cdz_matrix *m)
+{
+    const size_t bytes = (size_t)m->cap_rows * m->n_vocab * sizeof *m->spare;
+    if (!m->spare) m->spare = rows->berth->backend->api->alloc(rows->berth->backend, bytes);
+    return m->spare ? CDZ_OK : cdz_rows_nomem(rows);
 }
 
 cdz_scores cdz_matrix_scores(const cdz_matrix *m)
@@ -118,5 +125,6 @@ cdz_scores cdz_matrix_scores(const cdz_matrix *m)
 void cdz_matrix_free(const cdz_rows *rows, cdz_matrix *m)
 {
     rows->berth->backend->api->free(rows->berth->backend, m->data);
-    m->data = NULL;
+    rows->berth->backend->api->free(rows->berth->backend, m->spare);
+    m->data = m->spare = NULL;
 }

@@ -69,7 +69,16 @@ typedef struct cdz_matrix {
     uint64_t id;
     float *data;
     uint32_t n_rows, n_vocab, cap_rows;
+    float *spare; /* as much memory again, for when a processor keeps data; or NULL */
 } cdz_matrix;
+
+/* Processors that keep the memory of the scores they are shown (ext/scores.h). */
+typedef struct cdz_keeping {
+    bool may;           /* the request's loop finds scores that have moved */
+    bool asked;         /* and a processor wants to */
+    cdz_matrix *of;     /* in a call of the stages: what its scores are rows of; else NULL */
+    cdz_scores *scores; /* those, as the stages know them */
+} cdz_keeping;
 
 /* A text of a stop, for as long as the request lives. */
 typedef struct cdz_kept_text {
@@ -112,6 +121,7 @@ typedef struct cdz_rows {
     cdz_row_worker *workers; /* (n_workers) */
     uint32_t n_workers;
     cdz_scratch_mem verb_scratch;
+    cdz_keeping keeping;
     cdz_view view; /* room for view_cap rows */
     uint32_t view_cap;
     void **state_view;    /* (view_cap) one stage's pointers */
@@ -162,6 +172,8 @@ bool cdz_view_pads(const cdz_rows *rows, const cdz_view *view, uint32_t i);
 bool cdz_view_skips(const cdz_rows *rows, const cdz_view *view, uint32_t i);
 
 cdz_status cdz_matrix_fit(cdz_rows *rows, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);
+/* Sees to the spare memory of one that has none. */
+cdz_status cdz_matrix_spare(cdz_rows *rows, cdz_matrix *m);
 cdz_scores cdz_matrix_scores(const cdz_matrix *m);
 void cdz_matrix_free(const cdz_rows *rows, cdz_matrix *m);
 

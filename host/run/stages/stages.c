@@ -218,6 +218,8 @@ static cdz_status process_all(row_work *w, const cdz_stage *stage)
     for (uint32_t first = 0, end; first < w->view->n; first = end + 1) {
         end = run_of_rows(w, stage, first);
         if (end == first) continue;
+        if (rows->keeping.asked && rows->keeping.of)
+            CDZ_TRY(cdz_matrix_spare(rows, rows->keeping.of));
         const cdz_status status = apply(w->set, rows, stage, w->view, first, end - first, w->scores,
                                         rows->state_view, worker);
         CDZ_TRY(judge_apply(rows, worker, status));

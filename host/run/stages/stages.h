@@ -157,6 +157,7 @@ const void *cdz_stages_tokenizer(void);          /* tokenizer_ext.c */
 const void *cdz_stages_inserted(void);           /* inserted_ext.c */
 const void *cdz_stages_text(void);               /* text_ext.c */
 const void *cdz_stages_trace(void);              /* trace_ext.c */
+const void *cdz_stages_scores(void);             /* scores_ext.c */
 const void *cdz_stages_grammar(void);            /* grammar_ext.c */
 const void *cdz_stages_constrained(void);        /* constrained_ext.c */
 

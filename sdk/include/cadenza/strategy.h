@@ -369,6 +369,9 @@ typedef enum cdz_strategy_cap {
     CDZ_SAMPLES = 1u << 2, /* draws: naming this strategy implies do_sample = true */
     CDZ_GREEDY = 1u << 3,  /* draws nothing: naming this strategy implies do_sample = false */
     CDZ_BEAMS = 1u << 4,   /* needs num_beams > 1 */
+    /* Looks for scores only where the struct says that it gave to the newest verb on them. process, draw_rows, seq_process and
+     * process_ids may leave them in other memory and change data: a processor kept what it was shown (ext/scores.h). */
+    CDZ_SCORES_MOVE = 1u << 5,
 } cdz_strategy_cap;
 
 typedef struct cdz_strategy {

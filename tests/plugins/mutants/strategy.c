@@ -41,6 +41,8 @@ enum {
     SLOW,           /* sound: many passes for each token */
     OWN_THREAD,     /* of its own, on which it asks for the number of rows */
     UNTIL_DEADLINE, /* sound: searches until the request's time is up, and gives what it has */
+    MOVES,          /* sound: declares CDZ_SCORES_MOVE, */
+    LOOKS_BEFORE,   /* and looks where they were */
 };
 
 #ifndef BUG
@@ -111,11 +113,24 @@ static cdz_status look_back(cdz_decoder *dec, const cdz_step *step)
     return CDZ_OK;
 }
 
-static cdz_status choose(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens, uint32_t taken)
+static int32_t best_of(const float *row, uint32_t n)
+{
+    int32_t best = 0;
+    for (uint32_t v = 1; v < n; v++)
+        if (row[v] > row[best]) best = (int32_t)v;
+    return best;
+}
+
+/* before: how scores were given, which says where they lie only if they have not moved. */
+static cdz_status choose(cdz_decoder *dec, cdz_scores *scores, const cdz_scores *before,
+                         int32_t *tokens, uint32_t taken)
 {
     const uint32_t rows = cdz_n_rows(dec);
     float drawn;
     CDZ_TRY(cdz_argmax_rows(dec, scores, tokens));
+    if (BUG == LOOKS_BEFORE)
+        for (uint32_t r = 0; r < rows; r++)
+            tokens[r] = best_of(cdz_row(before, r), before->n_vocab);
     if (BUG == FIRST_ROW_ONLY)
         for (uint32_t r = 1; r < rows; r++) tokens[r] = 5;
     if (BUG == GREEDY_DRAWS) CDZ_TRY(cdz_uniform(dec, 1, &drawn));
@@ -135,11 +150,12 @@ static cdz_status one_step(cdz_decoder *dec, const cdz_step *step, uint32_t take
     CDZ_TRY(forward);
     CDZ_TRY(look_back(dec, step));
     if (taken % 2 == 0 && BUG != BEAMS_SEARCH_NOTHING) CDZ_TRY(look_aside(dec));
+    const cdz_scores before = scores;
     CDZ_TRY(cdz_process(dec, &scores));
     if (taken == 3) CDZ_TRY(reach_too_far(dec, &scores));
     if (BUG == SLOW)
         for (uint32_t i = 0; i < 6; i++) CDZ_TRY(look_aside(dec));
-    CDZ_TRY(choose(dec, &scores, tokens, taken));
+    CDZ_TRY(choose(dec, &scores, &before, tokens, taken));
     if (BUG == APPENDS_AFTER_END)
         for (uint32_t r = 0; r < cdz_n_rows(dec); r++) CDZ_TRY(cdz_append(dec, r, tokens[r]));
     else if (BUG == IGNORES_APPEND)
@@ -235,6 +251,7 @@ static const cdz_strategy mutant = {
              .summary = "Greedy decoding with sequences beside the rows"},
     .caps = BUG == SAMPLES_NOT         ? CDZ_SAMPLES
             : BUG == REWINDS_NOT       ? CDZ_GREEDY | CDZ_REWINDS
+            : BUG >= MOVES             ? CDZ_GREEDY | CDZ_SCORES_MOVE
             : BUG == REWINDS_SOMETIMES ? CDZ_GREEDY | CDZ_REWINDS | CDZ_ONE_ROW
             : BUG >= BEAMS_GREEDY && BUG <= BEAMS_SEARCH_NOTHING ? CDZ_GREEDY | CDZ_BEAMS
                                                                  : CDZ_GREEDY,

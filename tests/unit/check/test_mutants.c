@@ -143,6 +143,8 @@ static const mutant mutants[] = {
     {"strategy", "REWINDS_IN_SILENCE", "caps", "does not declare CDZ_REWINDS", 0},
     {"strategy", "BEAMS_GREEDY", "generates", "answered with 3 rows", 0},
     {"strategy", "BEAMS_SEARCH_NOTHING", "caps", "searches nothing", 0},
+    {"strategy", "MOVES", NULL, NULL, 0},
+    {"strategy", "LOOKS_BEFORE", "scores-move", "keeps the rows that it is shown", 0},
     {"strategy", "FIRST_ROW_ONLY", "batch-of-3", "against each alone", 0},
     {"strategy", "OWN_THREAD", "own-threads", "it calls n_rows", 0},
     {"strategy", "SLOW", NULL, NULL, 0},

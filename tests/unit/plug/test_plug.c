@@ -115,7 +115,7 @@ static const struct {
     {"other_extension",
      "needs the extension 'cadenza.sky/1', which this host (ABI 1.0) lacks; it "
      "has cadenza.companion/1, cadenza.constrained/1, cadenza.draft.thread-check/1, cadenza.ended/1, cadenza.files/1, cadenza.form/1, "
-     "cadenza.grammar/1, cadenza.inserted/1, cadenza.kv/1, cadenza.mask/1, cadenza.observe/1, cadenza.phase/1, cadenza.state/1, "
+     "cadenza.grammar/1, cadenza.inserted/1, cadenza.kv/1, cadenza.mask/1, cadenza.observe/1, cadenza.phase/1, cadenza.scores/1, cadenza.state/1, "
      "cadenza.steer/1, cadenza.text/1, cadenza.tokenizer/1, cadenza.trace/1, cadenza.vec/1"},
     {"reserved_field", "a reserved field of its entry is not 0"},
     {"other_size", "its entry has 24 bytes, this host expects"},
