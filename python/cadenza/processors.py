@@ -225,7 +225,8 @@ class Call:
         self.root: "Call" = root or self
         self.error: Optional[BaseException] = None
         self.context = contextvars.copy_context()
-        self.memory: Any = None  # of the scores that processors see
+        self.lends = True  # the engine's own memory of scores
+        self.memory: Any = None  # of copies of them
         self.shape = (0, 0)
         self.lent: Optional[weakref.ref[Any]] = None  # the array over it
         self.steps: Optional[list[Any]] = None  # each step's scores, for the criteria
@@ -250,50 +251,80 @@ class Call:
             made[i - first] = numpy.frombuffer(_buffer(rows[i].at, 4 * length), _INT32)
         return made
 
+    def rows(self, at: Any, stride: int, shape: tuple[int, int]) -> Any:
+        """The engine's memory of rows of scores, as an array."""
+        n, width = shape
+        return self.numpy.ndarray(shape, _FLOAT, _buffer(at, 4 * ((n - 1) * stride + width)), 0, (4 * stride, 4))
+
+    def process(self, step: Any, scores: Any) -> None:
+        stride, width = scores.stride, scores.n_vocab
+        for first, end in self.spans(step, scores.n_rows):
+            ids, shape = self.ids(step, first, end), (end - first, width)
+            if self.lends and stride == width and step.shared:
+                self.process_rows(step, scores, first, ids, shape)
+            else:
+                self.process_copies(ids, scores.data + first * stride, stride, shape)
+
+    def process_rows(self, step: Any, scores: Any, first: int, ids: Any, shape: tuple[int, int]) -> None:
+        """Processors are shown the engine's own memory. If somebody holds it afterwards it is his, and the engine goes on elsewhere.
+        Views of an array that is itself a view of no array keep that array, so one weak reference tells of them all."""
+        shown = self.rows(scores.data + first * shape[1], shape[1], shape)
+        known = weakref.ref(shown)
+        answer: Optional[Any] = None
+        try:
+            answer = self.answer(ids, shown, shape)
+        finally:  # what was raised holds it by its traceback
+            del shown
+            held = known()
+            if held is not None:
+                self.give(step, scores, held)
+        if answer is not None:
+            self.rows(scores.data + first * shape[1], shape[1], shape)[...] = answer
+
+    def give(self, step: Any, scores: Any, held: Any) -> None:
+        """The memory of this call's scores goes with the array. Who kept once is shown copies from now on: to move costs more."""
+        host, memory = _cast("const cdz_scores_host *", step.shared), ffi.new("void **")
+        _core.check(host.keep(step, scores, memory), None)
+        _core.on_delete(held, host.release, memory[0])
+        self.lends = False
+
     def lend(self, shape: tuple[int, int]) -> Any:
-        """(R, V) float32 that nobody holds: the memory of the last call, unless a view or a tensor of it lives on. Views of an
-        array that is itself a view of no array keep that array, so one weak reference tells of them all."""
+        """(R, V) float32 that nobody holds: the memory of the last call, unless a view or a tensor of it lives on."""
         if self.lent is None or self.lent() is not None or self.shape != shape:
             self.memory, self.shape = ffi.buffer(ffi.new("float[]", shape[0] * shape[1])), shape
         lent: Any = self.numpy.ndarray(shape, _FLOAT, self.memory)
         self.lent = weakref.ref(lent)
         return lent
 
-    def rows(self, at: Any, stride: int, shape: tuple[int, int]) -> Any:
-        """The engine's memory of rows of scores, as an array."""
-        n, width = shape
-        whole = self.numpy.frombuffer(_buffer(at, 4 * ((n - 1) * stride + width)), _FLOAT)
-        return self.numpy.lib.stride_tricks.as_strided(whole, shape, (4 * stride, 4))
-
-    def process(self, step: Any, scores: Any) -> None:
-        n, at, stride = scores.n_rows, scores.data, scores.stride
-        for first, end in self.spans(step, n):
-            self.process_rows(self.ids(step, first, end), at + first * stride, stride, (end - first, scores.n_vocab))
-
-    def process_rows(self, ids: Any, at: Any, stride: int, shape: tuple[int, int]) -> None:
-        """A row is copied for the processors, who may keep it, and what they make of it is copied back: as plain memory where it lies in
-        one piece, which touches less code than NumPy's assignments; the weights have gone through the caches since the last step."""
+    def process_copies(self, ids: Any, at: Any, stride: int, shape: tuple[int, int]) -> None:
+        """A row is copied for the processors, and what they make of it is copied back: as plain memory where it lies in one piece,
+        which touches less code than NumPy's assignments; the weights have gone through the caches since the last step."""
         lent, size = self.lend(shape), 4 * shape[0] * shape[1]
         one_piece = shape[0] == 1 or stride == shape[1]
         if one_piece:
             _move(self.memory, at, size)
         else:
             lent[...] = self.rows(at, stride, shape)
-        same, answer = self.answer(ids, lent, shape)
-        if same and one_piece:
+        answer = self.answer(ids, lent, shape)
+        if answer is None and one_piece:
             _move(at, self.memory, size)
         else:
-            self.rows(at, stride, shape)[...] = lent if same else _as_scores(answer, shape)
+            self.rows(at, stride, shape)[...] = lent if answer is None else answer
 
-    def answer(self, ids: Any, lent: Any, shape: tuple[int, int]) -> tuple[bool, Any]:
-        """(whether it lies where the scores were, what the processors returned)"""
+    def answer(self, ids: Any, lent: Any, shape: tuple[int, int]) -> Optional[Any]:
+        """What the processors made of the scores, as an array; None: it lies where the scores were."""
         if self.wrap is None:
             answer = self.run(ids, lent, shape)
-            return answer is lent, answer
-        given = self.wrap(lent)
-        place = given.data_ptr()
-        answer = self.run(self.wrap(ids), given, shape)
-        return answer is given and answer.data_ptr() == place, answer  # a tensor may be given other memory
+            if answer is lent:
+                return None
+        else:
+            given = self.wrap(lent)
+            place = given.data_ptr()
+            answer = self.run(self.wrap(ids), given, shape)
+            if answer is given and answer.data_ptr() == place:  # a tensor may be given other memory
+                return None
+        made = _as_scores(answer, shape)
+        return None if _same_place(made, lent) else made
 
     def run(self, ids: Any, scores: Any, shape: tuple[int, int]) -> Any:
         given = scores
@@ -381,8 +412,25 @@ def _as_scores(answer: Any, shape: tuple[int, int]) -> Any:
     return answer
 
 
+def _same_place(array: Any, other: Any) -> bool:
+    """Whether it is all of the other, which lies in one piece."""
+    if array.dtype != other.dtype or not array.flags.c_contiguous:
+        return False
+    same: bool = array.__array_interface__["data"][0] == other.__array_interface__["data"][0]
+    return same
+
+
 def _call_of(step: Any) -> Call:
     return _calls[_cast(_HANDLE, step.params)[0]]
+
+
+@_core.callback("cdz_status(*)(const cdz_step *, void **)", error=13)
+def _begin(step: Any, shared: Any) -> int:
+    """shared: by what the processors may keep the engine's memory; NULL: they may not."""
+    found = step.host.extension(b"cadenza.scores/1")
+    if found and _cast("const cdz_scores_host *", found).may_keep(step):
+        shared[0] = _cast("void *", found)
+    return 0
 
 
 @_core.callback("cdz_status(*)(const cdz_step *, cdz_scores *)", error=13)
@@ -444,7 +492,7 @@ def _register(runtime: _core.Runtime) -> None:
             return
         keep: list[Any] = []
         processor = describe(keep, "cdz_processor", 1, PROCESSORS)
-        processor.caps, processor.apply = 1, _apply
+        processor.caps, processor.begin, processor.apply = 1, _begin, _apply
         steps = describe(keep, "cdz_observer", 5, STEPS)
         steps.scores = _steps
         made = [processor, steps]

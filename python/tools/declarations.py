@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ("cadenza/cadenza.h", "cadenza/processor.h", "cadenza/criterion.h", "cadenza/drafter.h", "cadenza/observer.h", "cadenza/ext/ended.h")
+HEADERS = ("cadenza/cadenza.h", "cadenza/processor.h", "cadenza/criterion.h", "cadenza/drafter.h", "cadenza/observer.h", "cadenza/ext/ended.h", "cadenza/ext/scores.h")
 STANDARD = ("stdbool.h", "stddef.h", "stdint.h")
 
 

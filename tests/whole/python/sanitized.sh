@@ -14,6 +14,6 @@ CC=$2 "$bin/python" "$source/python/tools/declarations.py" "$source/sdk/include"
 cd "$work"
 export CADENZA_LIBRARY="$build/lib/libcadenza.so" CADENZA_PLUGIN_DIR="$build/lib/cadenza" PYTHONPATH="$work" PYTHONDONTWRITEBYTECODE=1
 export CADENZA_PYTHON_CALLS=${CADENZA_PYTHON_CALLS:-200} CADENZA_PYTHON_EXAMPLES=${CADENZA_PYTHON_EXAMPLES:-20} PYTHONMALLOC=malloc
-tests=("$source"/python/tests/test_{abi,package,raises,sweeps,watchers,watermarks}.py)
+tests=("$source"/python/tests/test_{abi,kept_scores,package,raises,sweeps,watchers,watermarks}.py)
 LD_PRELOAD=$asan ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     "$bin/python" -m pytest -q -rs -p no:cacheprovider --rootdir "$source/python/tests" -k "not leave_nothing_behind and not memory_of" "${tests[@]}"
