@@ -295,6 +295,9 @@ typedef struct cdz_leaders {
         *edited; /* (n_edited) asked: indices of scores that are wanted whatever the others are */
     uint32_t n_edited;
     float *was; /* (n_edited) told, NaN in the row or not: those scores */
+    /* ((n + 63) / 64) asked: a score without its bit, i % 64 of word i / 64, counts as -inf, but for `was`. NULL: all count as
+     * they are. */
+    const uint64_t *kept;
 } cdz_leaders;
 
 typedef struct cdz_backend cdz_backend;
@@ -355,6 +358,7 @@ typedef struct cdz_backend_api {
     bool takes_bf16;    /* the form for activations in bf16 */
     bool takes_sinks;   /* cdz_attention.sinks */
     bool takes_latents; /* cdz_kv_shape.value_dim */
+    bool takes_masks;   /* cdz_leaders.kept; no host asks for it where memory is its own */
     /* May a weight be of this type? NULL: of every one before CDZ_N_MADE. [any thread] */
     bool (*takes_type)(const cdz_backend *b, cdz_dtype dtype);
     /* cdz_to_panels of n rows, a multiple of CDZ_PANEL_ROWS, that lie one after the other, of a type that takes_int8. The

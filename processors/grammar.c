@@ -5,6 +5,7 @@
  * come where nothing else may. */
 #include <cadenza/ext/constrained.h>
 #include <cadenza/ext/constraint.h>
+#include <cadenza/ext/form.h>
 
 #include "tools.h"
 
@@ -254,9 +255,26 @@ static cdz_status tell(const cdz_step *step, uint32_t r, cdz_row_constraint *out
     return CDZ_OK;
 }
 
+static bool describe(const cdz_step *step, cdz_form *out)
+{
+    const constraint_shared *s = step->shared;
+    out->kind = CDZ_FORM_MASK;
+    return s->constraint != NULL;
+}
+
+/* Behind the end scores are replaced, not masked. */
+static bool mask(const cdz_step *step, uint32_t r, uint64_t *bits, uint32_t n_words)
+{
+    const constraint_row *row = step->row_state[r];
+    return row->place != OVER && find_allowed(step, state_of(step->shared, row),
+                                              step->request->n_vocab, bits, n_words) == CDZ_OK;
+}
+
 static const void *extension(const char *id)
 {
     static const cdz_constrained_api constrained = {.size = sizeof constrained, .of = tell};
+    static const cdz_form_api form = {.size = sizeof form, .describe = describe, .mask = mask};
+    if (strcmp(id, CDZ_EXT_FORM) == 0) return &form;
     return strcmp(id, CDZ_EXT_CONSTRAINED) == 0 ? &constrained : NULL;
 }
 

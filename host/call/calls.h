@@ -6,6 +6,8 @@
 #ifndef CDZ_HOST_CALL_CALLS_H
 #define CDZ_HOST_CALL_CALLS_H
 
+#include <stddef.h>
+
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
 #include "cadenza/ext/companion.h"
@@ -321,10 +323,14 @@ static inline bool cdz_call_form(cdz_call *c, const cdz_form_api *api, const cdz
     return says;
 }
 
-/* Whether it has `edits`, which may be younger than the table that a plugin was built with. */
+/* Whether it has `edits`, and `mask`, which may be younger than the table that a plugin was built with. */
 static inline bool cdz_form_has_edits(const cdz_form_api *api)
 {
-    return api->size >= sizeof *api && api->edits;
+    return api->size >= offsetof(cdz_form_api, edits) + sizeof api->edits && api->edits;
+}
+static inline bool cdz_form_has_mask(const cdz_form_api *api)
+{
+    return api->size >= sizeof *api && api->mask;
 }
 
 /* What it lists lies in scratch memory: the call has none to forget. */
@@ -336,6 +342,16 @@ static inline bool cdz_call_edits(cdz_call *c, const cdz_form_api *api, const cd
     const bool listed = api->edits(step, r, out);
     (void)cdz_call_leave(c, CDZ_OK);
     return listed;
+}
+
+static inline bool cdz_call_mask(cdz_call *c, const cdz_form_api *api, const cdz_step *step,
+                                 uint32_t r, uint64_t *bits, uint32_t n_words)
+{
+    if (!cdz_form_has_mask(api)) return false;
+    cdz_call_enter(c, step->plugin, "mask", CDZ_THREAD_ENGINE);
+    const bool told = api->mask(step, r, bits, n_words);
+    (void)cdz_call_leave(c, CDZ_OK);
+    return told;
 }
 
 static inline uint32_t cdz_call_phase(cdz_call *c, const cdz_phase_api *api, const cdz_step *step,

@@ -379,6 +379,39 @@ static cdz_check_state judge_edit(cdz_child *c, const cdz_setup *setup, sample *
     return CDZ_CHECK_OK;
 }
 
+/* Whether the token's score is what a mask makes of it. */
+static bool is_masked_so(const sample *s, const uint64_t *bits, uint32_t v)
+{
+    const bool kept = bits[v / 64] >> (v % 64) & 1;
+    return kept ? cdz_same_bits(&s->before[v], &s->after[v], 1) : s->after[v] == -INFINITY;
+}
+
+static bool leaves_some(const sample *s, const uint64_t *bits)
+{
+    for (uint32_t v = 0; v < s->f->probe->info.n_vocab; v++)
+        if ((bits[v / 64] >> (v % 64) & 1) && s->before[v] > -INFINITY) return true;
+    return false;
+}
+
+/* A mask leaves what it tells, as it was, and nothing else; what it does where nothing is left is its own. */
+static cdz_check_state judge_mask(cdz_child *c, const cdz_setup *setup, sample *s)
+{
+    const uint32_t n = s->f->probe->info.n_vocab, n_words = (n + 63) / 64;
+    uint64_t *bits = cdz_arena_alloc(&c->memory, n_words * sizeof *bits);
+    if (!bits) return cdz_fail_check(c, "out of memory");
+    const bool told = cdz_probe_mask(s->f->probe, (cdz_ids){s->f->ids, s->f->len}, s->f->row,
+                                     s->f->state, bits, n_words);
+    cdz_scratch_reset(&s->f->probe->scratch);
+    if (!told || !leaves_some(s, bits)) return CDZ_CHECK_OK;
+    for (uint32_t v = 0; v < n; v++)
+        if (!is_masked_so(s, bits, v))
+            return cdz_fail_check(
+                c, "with %s, row %u: `mask` %s token %u; apply made its score %.9g of %.9g",
+                setup->text, s->run, bits[v / 64] >> (v % 64) & 1 ? "tells" : "does not tell", v,
+                (double)s->after[v], (double)s->before[v]);
+    return CDZ_CHECK_OK;
+}
+
 /* Bit for bit: the host may do the one for the other. */
 static cdz_check_state judge_form(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
 {
@@ -389,6 +422,7 @@ static cdz_check_state judge_form(cdz_child *c, const cdz_setup *setup, sample *
     if (!cdz_probe_form(t, &form)) return CDZ_CHECK_OK;
     *said = true;
     if (form.kind == CDZ_FORM_EDIT) return judge_edit(c, setup, s);
+    if (form.kind == CDZ_FORM_MASK) return judge_mask(c, setup, s);
     void *scratch = cdz_scratch_take(&t->scratch, cdz_vec_scratch(n));
     if (!scratch) return cdz_fail_check(c, "out of memory");
     memcpy(s->spare, s->before, n * sizeof *s->spare);

@@ -265,26 +265,40 @@ bool cdz_probe_form(cdz_probe *t, cdz_form *out)
     return says && out->kind != CDZ_FORM_OTHER;
 }
 
+/* Of one row, of a processor. */
+static cdz_step step_of_row(cdz_probe *t, const cdz_ids *ids, const uint32_t *row,
+                            void *const *state)
+{
+    cdz_step step = step_of(t);
+    step.n_rows = 1;
+    step.input_ids = processor_of(t)->caps & CDZ_NEEDS_IDS ? ids : NULL;
+    step.row_index = row;
+    step.row_state = processor_of(t)->state_size ? state : NULL;
+    return step;
+}
+
 bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out)
 {
     cdz_call call = {.raw = true};
-    cdz_step step = step_of(t);
-    step.n_rows = 1;
-    step.input_ids = processor_of(t)->caps & CDZ_NEEDS_IDS ? &ids : NULL;
-    step.row_index = &row;
+    void *const none = NULL;
+    const cdz_step step = step_of_row(t, &ids, &row, &none);
     *out = (cdz_ids){0};
     return cdz_call_edits(&call, t->offers.form, &step, 0, out);
+}
+
+bool cdz_probe_mask(cdz_probe *t, cdz_ids ids, uint32_t row, void *state, uint64_t *bits,
+                    uint32_t n_words)
+{
+    cdz_call call = {.raw = true};
+    const cdz_step step = step_of_row(t, &ids, &row, &state);
+    return cdz_call_mask(&call, t->offers.form, &step, 0, bits, n_words);
 }
 
 cdz_status cdz_probe_constraint(cdz_probe *t, cdz_ids ids, uint32_t row, void *state,
                                 cdz_row_constraint *out)
 {
     cdz_call call = call_of(t);
-    cdz_step step = step_of(t);
-    step.n_rows = 1;
-    step.input_ids = processor_of(t)->caps & CDZ_NEEDS_IDS ? &ids : NULL;
-    step.row_index = &row;
-    step.row_state = processor_of(t)->state_size ? &state : NULL;
+    const cdz_step step = step_of_row(t, &ids, &row, &state);
     *out = (cdz_row_constraint){.size = sizeof *out};
     return cdz_call_constrained(&call, t->offers.constrained, &step, 0, out);
 }

@@ -93,6 +93,9 @@ cdz_status cdz_probe_constraint(cdz_probe *t, cdz_ids ids, uint32_t row, void *s
                                 cdz_row_constraint *out);
 /* Which scores of a row it may change, of the form that changes few, in scratch memory; false: any. */
 bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out);
+/* Which tokens it leaves of a row, of the form that masks the others; bits arrive cleared. False: it does not tell. */
+bool cdz_probe_mask(cdz_probe *t, cdz_ids ids, uint32_t row, void *state, uint64_t *bits,
+                    uint32_t n_words);
 
 /* Edits of hidden states (cadenza/ext/steer.h) for a row of a model with so many layers; and one call of its on_hidden. Of
  * plugins that offer them. */

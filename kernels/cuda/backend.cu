@@ -69,7 +69,7 @@ static cdz_backend_api operations()
     api.trouble = trouble;
     api.memory = cuda_memory;
     api.takes_int8 = takes_int8;
-    api.takes_sinks = api.takes_latents = true;
+    api.takes_sinks = api.takes_latents = api.takes_masks = true;
     api.takes_type = takes_type;
     api.matmul = cuda_matmul;
     api.embed = cuda_embed;

@@ -7,7 +7,7 @@
 
 enum {
     CUDA_STAGE_BYTES = 4 << 20, /* of either half of the pinned ring */
-    CUDA_KINDS = 6,
+    CUDA_KINDS = 7,
     CUDA_SMALL = 8, /* places of a kind */
     CUDA_BRINGS = 32,
     CUDA_TROUBLE = 512,
@@ -32,6 +32,7 @@ enum cuda_small_kind {
     CUDA_FACTORS,
     CUDA_ROWS,
     CUDA_RUNS,
+    CUDA_MASKS,
 };
 struct cuda_small {
     char *host;

@@ -61,14 +61,46 @@ static const lead_place *edited_of(cuda_backend *b, const cdz_leaders *rows, siz
         cuda_on_device(b, CUDA_IDS, places, n * sizeof(lead_place)));
 }
 
+static bool is_masked(const cdz_leaders &row)
+{
+    return row.least > 0 && row.kept;
+}
+
+/* The masks of those rows that have one, one after the other, there. */
+static const uint64_t *masks_of(cuda_backend *b, const cdz_leaders *rows, size_t m, size_t n_words)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < m; r++) n += is_masked(rows[r]) ? n_words : 0;
+    uint64_t *masks = reinterpret_cast<uint64_t *>(cuda_scratch(b, n * sizeof(uint64_t)));
+    if (!masks) return nullptr;
+    uint64_t *to = masks;
+    for (size_t r = 0; r < m; r++) {
+        if (!is_masked(rows[r])) continue;
+        memcpy(to, rows[r].kept, n_words * sizeof *to);
+        to += n_words;
+    }
+    return static_cast<const uint64_t *>(cuda_on_device(b, CUDA_MASKS, masks, n * sizeof *masks));
+}
+
+/* Finds the masks, if a row has one. */
+static bool place_masks(cuda_backend *b, lead_call *c, const cdz_leaders *rows, size_t m)
+{
+    bool any = false;
+    for (size_t r = 0; r < m; r++) any |= is_masked(rows[r]);
+    c->n_words = (c->n + 63) / 64;
+    c->masks = any ? masks_of(b, rows, m, c->n_words) : nullptr;
+    return !any || c->masks;
+}
+
 /* The wishes, there. */
 static const lead_wish *wishes_of(cuda_backend *b, const cdz_leaders *rows, size_t m, bool *mass)
 {
+    uint32_t n_masked = 0;
     lead_wish *wish = reinterpret_cast<lead_wish *>(cuda_scratch(b, m * sizeof(lead_wish)));
     if (!wish) return nullptr;
     *mass = false;
     for (size_t r = 0; r < m; r++) {
-        wish[r] = {rows[r].least, rows[r].divisor};
+        wish[r] = {rows[r].least, rows[r].divisor, is_masked(rows[r]) ? ++n_masked : 0};
         *mass |= rows[r].least > 0 && rows[r].divisor != 0.0f;
     }
     return static_cast<const lead_wish *>(
@@ -150,7 +182,8 @@ void cuda_leaders(cdz_backend *base, cdz_leaders *rows, const float *x, size_t l
     const lead_place *edited = p.n_was ? edited_of(b, rows, m, p.n_was) : nullptr;
     bool mass;
     c.wish = wishes_of(b, rows, m, &mass);
-    if (!c.wish || (p.n_was && !edited) || !place_call(b, &c, &p, m)) return;
+    if (!c.wish || (p.n_was && !edited) || !place_masks(b, &c, rows, m) || !place_call(b, &c, &p, m))
+        return;
     float *was = reinterpret_cast<float *>(reinterpret_cast<char *>(c.head) + p.was);
     if (p.n_was)
         gpu_launch(b->g, "lead_gather", lead_gather, {m * LEAD_GATHERS, SCORE_THREADS, 0}, was,

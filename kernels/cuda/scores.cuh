@@ -82,6 +82,7 @@ enum {
 struct lead_wish {
     uint32_t least;
     float divisor;
+    uint32_t mask; /* which of the masks it has, from 1; 0: none */
 };
 struct lead_head {
     uint32_t n;
@@ -99,7 +100,26 @@ struct lead_call {
     float *values;         /* (m, CDZ_LEADERS_MOST) */
     double *mass;          /* (m, slices) */
     size_t slices;
+    const uint64_t *masks; /* (masks, n_words) */
+    size_t n_words;
 };
+
+/* A row as it is looked at: through its mask, if it has one. */
+struct lead_row {
+    const float *x;
+    const uint64_t *kept; /* NULL: all */
+};
+
+__device__ inline lead_row lead_row_of(const lead_call &c, size_t row)
+{
+    const uint32_t mask = c.wish[row].mask;
+    return {c.x + row * c.ld, mask ? c.masks + (mask - 1) * c.n_words : nullptr};
+}
+
+__device__ inline float lead_at(const lead_row &row, size_t i)
+{
+    return !row.kept || (row.kept[i / 64] >> (i % 64) & 1) ? row.x[i] : -INFINITY;
+}
 
 /* A score that is wanted whatever it is. */
 struct lead_place {
@@ -151,7 +171,7 @@ __device__ inline float top_of_warp(float top)
 __global__ void __launch_bounds__(SCORE_THREADS) lead_survey(lead_call c, size_t groups)
 {
     const size_t row = blockIdx.x / groups, lane = threadIdx.x % GPU_WARP;
-    const float *x = c.x + row * c.ld;
+    const lead_row x = lead_row_of(c, row);
     size_t s = blockIdx.x % groups * LEAD_GROUP + threadIdx.x / GPU_WARP;
     if (c.wish[row].least == 0) return;
     for (unsigned i = 0; i < LEAD_GROUP / LEAD_WARPS; i++, s += LEAD_WARPS) {
@@ -159,7 +179,7 @@ __global__ void __launch_bounds__(SCORE_THREADS) lead_survey(lead_call c, size_t
         const size_t first = s * c.span, end = first + c.span < c.n ? first + c.span : c.n;
         float top = -INFINITY;
         for (size_t k = first + lane; k < end; k += GPU_WARP) {
-            const float v = x[k];
+            const float v = lead_at(x, k);
             top = v > top || v != v ? v : top;
         }
         top = top_of_warp(top);
@@ -209,7 +229,7 @@ __device__ inline lead_vote vote_of_warp(bool yes)
 }
 
 /* Elements of pieces [first, last) that are not below low: counted, and put down from place `at` on unless ids is NULL. */
-__device__ inline unsigned lead_walk(const lead_call &c, const float *x, const uint32_t *keys,
+__device__ inline unsigned lead_walk(const lead_call &c, const lead_row &x, const uint32_t *keys,
                                      size_t first, size_t last, float low, unsigned at,
                                      int32_t *ids, float *values)
 {
@@ -219,7 +239,7 @@ __device__ inline unsigned lead_walk(const lead_call &c, const float *x, const u
         const size_t end = (s + 1) * c.span < c.n ? (s + 1) * c.span : c.n;
         for (size_t k = s * c.span; k < end; k += GPU_WARP) {
             const size_t i = k + threadIdx.x % GPU_WARP;
-            const float v = i < end ? x[i] : -INFINITY;
+            const float v = i < end ? lead_at(x, i) : -INFINITY;
             const lead_vote vote = vote_of_warp(v >= low);
             if (ids && v >= low) {
                 ids[at + vote.before] = (int32_t)i;
@@ -231,12 +251,54 @@ __device__ inline unsigned lead_walk(const lead_call &c, const float *x, const u
     return at;
 }
 
-/* Block r: where row r's list ends, and the list by rising index. */
-__global__ void __launch_bounds__(SCORE_THREADS) lead_pick(lead_call c)
+/* The pieces that a warp walks. */
+struct lead_part {
+    size_t first, last;
+};
+__device__ inline lead_part lead_part_of(const lead_call &c, size_t warp)
+{
+    const size_t each = (c.n_spans + LEAD_WARPS - 1) / LEAD_WARPS;
+    const size_t first = warp * each < c.n_spans ? warp * each : c.n_spans;
+    return {first, first + each < c.n_spans ? first + each : c.n_spans};
+}
+
+/* How many elements are not below low in the parts of the warps before this one, and in all; for every thread. */
+__device__ inline lead_vote lead_count(const lead_call &c, const lead_row &x, const uint32_t *keys,
+                                       float low, uint32_t *parts)
+{
+    const size_t warp = threadIdx.x / GPU_WARP;
+    const lead_part part = lead_part_of(c, warp);
+    const unsigned own = lead_walk(c, x, keys, part.first, part.last, low, 0, nullptr, nullptr);
+    lead_vote count = {0, 0};
+    __syncthreads();
+    if (threadIdx.x % GPU_WARP == 0) parts[warp] = own;
+    __syncthreads();
+    for (unsigned w = 0; w < LEAD_WARPS; w++) {
+        count.before += w < warp ? parts[w] : 0;
+        count.all += parts[w];
+    }
+    return count;
+}
+
+/* The k-th largest element, bit by bit as in kth_key; k of them are above -inf. */
+__device__ inline float kth_score(const lead_call &c, const lead_row &x, const uint32_t *keys,
+                                  uint32_t k, uint32_t *parts)
+{
+    uint32_t found = 0;
+    for (unsigned bit = 32; bit-- > 0;) {
+        const uint32_t tried = found | 1u << bit;
+        if (lead_count(c, x, keys, lead_score(tried), parts).all >= k) found = tried;
+    }
+    return lead_score(found);
+}
+
+/* Block r: where row r's list ends, and the list by rising index. Where fewer pieces than are asked for have anything above
+ * -inf, as behind a mask, their largest are no bound: if all their elements are too many, the bound is looked for among these. */
+__global__ void __launch_bounds__(SCORE_THREADS, 1) lead_pick(lead_call c)
 {
     __shared__ uint32_t keys[LEAD_SPANS], parts[LEAD_WARPS];
-    const size_t row = blockIdx.x, warp = threadIdx.x / GPU_WARP;
-    const float *x = c.x + row * c.ld;
+    const size_t row = blockIdx.x;
+    const lead_row x = lead_row_of(c, row);
     const uint32_t least = c.wish[row].least;
     if (least == 0) return;
     uint32_t nan = 0, top = 0;
@@ -252,24 +314,18 @@ __global__ void __launch_bounds__(SCORE_THREADS) lead_pick(lead_call c)
     const uint32_t k = least < c.n_spans ? least : (uint32_t)c.n_spans;
     const bool whole = c.n <= CDZ_LEADERS_MOST;
     const float bound = whole ? -INFINITY : lead_score(kth_key(keys, c.n_spans, k, parts));
-    const float low = lead_low(bound);
-
-    const size_t each = (c.n_spans + LEAD_WARPS - 1) / LEAD_WARPS;
-    const size_t first = warp * each < c.n_spans ? warp * each : c.n_spans;
-    const size_t last = first + each < c.n_spans ? first + each : c.n_spans;
-    const unsigned own = lead_walk(c, x, keys, first, last, low, 0, nullptr, nullptr);
-    __syncthreads();
-    if (threadIdx.x % GPU_WARP == 0) parts[warp] = own;
-    __syncthreads();
-    unsigned at = 0, all = 0;
-    for (unsigned w = 0; w < LEAD_WARPS; w++) {
-        at += w < warp ? parts[w] : 0;
-        all += parts[w];
+    float low = lead_low(bound);
+    lead_vote count = lead_count(c, x, keys, low, parts);
+    if (count.all > CDZ_LEADERS_MOST && bound == -INFINITY) {
+        const uint32_t most = least < CDZ_LEADERS_MOST ? least : (uint32_t)CDZ_LEADERS_MOST;
+        low = lead_low(kth_score(c, x, keys, most, parts));
+        count = lead_count(c, x, keys, low, parts);
     }
     for (size_t s = 0; threadIdx.x == 0 && s < c.n_spans; s++) top = keys[s] > top ? keys[s] : top;
-    if (threadIdx.x == 0) c.head[row] = {all, low, lead_score(top)};
-    if (all > CDZ_LEADERS_MOST) return;
-    lead_walk(c, x, keys, first, last, low, at, c.ids + row * CDZ_LEADERS_MOST,
+    if (threadIdx.x == 0) c.head[row] = {count.all, low, lead_score(top)};
+    if (count.all > CDZ_LEADERS_MOST) return;
+    const lead_part part = lead_part_of(c, threadIdx.x / GPU_WARP);
+    lead_walk(c, x, keys, part.first, part.last, low, count.before, c.ids + row * CDZ_LEADERS_MOST,
               c.values + row * CDZ_LEADERS_MOST);
 }
 
@@ -281,10 +337,11 @@ __global__ void __launch_bounds__(SCORE_THREADS) lead_mass(lead_call c)
     const size_t end = first + SCORE_SLICE < c.n ? first + SCORE_SLICE : c.n;
     const float divisor = c.wish[row].divisor;
     if (c.wish[row].least == 0 || divisor == 0.0f) return;
-    const float *x = c.x + row * c.ld, top = c.head[row].top / divisor;
+    const lead_row x = lead_row_of(c, row);
+    const float top = c.head[row].top / divisor;
     double sum = 0.0;
     for (size_t i = first + threadIdx.x; i < end; i += SCORE_THREADS)
-        sum += (double)cdz_exp(x[i] / divisor - top);
+        sum += (double)cdz_exp(lead_at(x, i) / divisor - top);
     sum = sum_of_block(sum, parts);
     if (threadIdx.x == 0) c.mass[blockIdx.x] = sum;
 }

@@ -2,7 +2,8 @@
  *
  * Everything from alloc and place lies in one range of addresses that nobody may read or write: a host that touches it
  * crashes. The same memory is mapped once more where the backend itself reaches it. The other way round, an operand that has to be on the device and is not ends the process with a
- * sentence. What is computed is what the CPU computes, bit for bit. FAR_MEMORY bytes of memory, 512 MiB unless said. */
+ * sentence. What is computed is what the CPU computes, bit for bit. FAR_MEMORY bytes of memory, 512 MiB unless said; with
+ * FAR_NO_MASKS it takes no masks of scores. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -456,6 +457,14 @@ static bool any_nan(const float *x, size_t n)
     return false;
 }
 
+/* The row as its mask leaves it, in `room` if it has one. */
+static const float *masked(const cdz_leaders *row, const float *x, size_t n, float *room)
+{
+    if (!row->kept) return x;
+    for (size_t i = 0; i < n; i++) room[i] = row->kept[i / 64] >> (i % 64) & 1 ? x[i] : -INFINITY;
+    return room;
+}
+
 /* `sorted`: room for the row. */
 static void lead_row(cdz_leaders *row, const float *x, size_t n, float *sorted)
 {
@@ -485,7 +494,7 @@ static void far_leaders(cdz_backend *b, cdz_leaders *rows, const float *x, size_
     const far *f = of(b);
     on_host(f, rows, "leaders", "rows");
     on_device(f, x, "leaders", "x");
-    float *sorted = malloc(n * sizeof *sorted);
+    float *sorted = malloc(2 * n * sizeof *sorted);
     must(f, sorted, "leaders", "a row");
     for (size_t r = 0; r < m; r++) {
         if (rows[r].least == 0) continue;
@@ -495,7 +504,8 @@ static void far_leaders(cdz_backend *b, cdz_leaders *rows, const float *x, size_
         if (rows[r].n_edited) on_host(f, rows[r].was, "leaders", "edited scores");
         for (uint32_t i = 0; i < rows[r].n_edited; i++)
             rows[r].was[i] = floats(f, x)[r * ldx + (size_t)rows[r].edited[i]];
-        lead_row(&rows[r], floats(f, x) + r * ldx, n, sorted);
+        if (rows[r].kept) on_host(f, rows[r].kept, "leaders", "a mask");
+        lead_row(&rows[r], masked(&rows[r], floats(f, x) + r * ldx, n, sorted + n), n, sorted);
     }
     free(sorted);
 }
@@ -724,6 +734,7 @@ static const cdz_backend_api operations = {
     .takes_int8 = far_takes_int8,
     .takes_sinks = true,
     .takes_latents = true,
+    .takes_masks = true,
     .takes_type = far_takes_type,
     .matmul = far_matmul,
     .embed = far_embed,
@@ -788,6 +799,7 @@ static cdz_backend *far_create(const cdz_device_options *options, char *why, siz
     snprintf(f->device, sizeof f->device, "far:%d a far place", options->device);
     f->api = operations;
     f->api.device = f->device;
+    f->api.takes_masks = !getenv("FAR_NO_MASKS");
     f->base.api = &f->api;
     return &f->base;
 }

@@ -89,6 +89,20 @@ penalised() { # options of the device...
     done
 }
 check "penalties are the CPU's" penalised --device cuda
+# Of a vocabulary that is longer than a list of leaders, some thousand tokens allowed, a few, or one.
+constrained() { # options of the device...
+    local shipped=$root/models/pocket-dictionary way ways=("do_sample=false" "do_sample=false -s repetition_penalty=1.3 -s no_repeat_ngram_size=2"
+        "do_sample=true -s temperature=0.7 -s top_k=40" "do_sample=true -s temperature=0.4 -s top_k=0 -s top_p=0.8 -s repetition_penalty=1.2"
+        "do_sample=true -s min_p=0.1 -s top_k=0 -s num_return_sequences=3")
+    for way in "${ways[@]}"; do
+        for regex in ' [a-z]+( [a-z]+){20}' ' (an|the) [A-Z][a-z]{3,}: [0-9]{20}'; do
+            # shellcheck disable=SC2086
+            same_answer "$shipped" -p 'river (noun): a' -s seed=7 -s max_new_tokens=8 -s min_new_tokens=4 -s "regex=$regex" -s $way -- "$@" --profile || return 1
+            grep -q "stayed on the device, and 0 of them" "$work/profile" || { cat "$work/profile"; return 1; }
+        done
+    done
+}
+check "constraints are the CPU's" constrained --device cuda --precision f32
 check "draws are the CPU's, keys and values in f16" same_answer "${draw[@]}" --kv-cache f16 -- --device cuda
 check "draws are the CPU's, keys and values in bf16" same_answer "${draw[@]}" --kv-cache bf16 -- --device cuda
 # Recurrent layers, without attention beside them: what a device says of a text has the CPU's bits.

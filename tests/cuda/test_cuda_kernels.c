@@ -407,9 +407,12 @@ static void best_scores(run *t)
 /* Row kinds as in set_row; what a list has to be, whatever it was asked for. */
 static void expect_leaders(run *t, const cdz_leaders *row, const float *x, size_t n, int kind)
 {
-    size_t at = 0, above = 0;
+    size_t at = 0, above = 0, some = row->least < n / 64 ? row->least : n / 64, finite = 0;
     bool nan = false;
-    for (size_t i = 0; i < n; i++) nan |= isnan(x[i]);
+    for (size_t i = 0; i < n; i++) {
+        nan |= isnan(x[i]);
+        finite += x[i] > -INFINITY;
+    }
     if (nan) {
         expect(t, row->n > CDZ_LEADERS_MOST, "%zu scores of kind %d: a list in spite of NaN", n,
                kind);
@@ -425,8 +428,8 @@ static void expect_leaders(run *t, const cdz_leaders *row, const float *x, size_
     }
     expect(t, row->n == above, "%zu scores of kind %d: %u are listed, %zu are not below", n, kind,
            (unsigned)row->n, above);
-    expect(t, kind == 5 || row->n >= (row->least < n / 64 ? row->least : n / 64),
-           "%zu scores of kind %d: no more than %u", n, kind, (unsigned)row->n);
+    expect(t, row->n >= (some < finite ? some : finite), "%zu scores of kind %d: no more than %u",
+           n, kind, (unsigned)row->n);
 }
 
 static void expect_mass(run *t, const cdz_leaders *row, const float *x, size_t n, int kind)
@@ -509,6 +512,87 @@ static void leaders(run *t)
                  {4097, 64, 0.7f}, {12345, 50, 1.5f}, {50000, 256, 1.0f}, {300001, 512, 0.0f}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         leaders_of(t, cases[i].n, cases[i].least, cases[i].divisor);
+}
+
+/* Which scores a row keeps: all, none, one, a few pieces', more pieces' than a list takes, some, most, those from 7 on. */
+enum { MASKS = 8 };
+
+static bool is_kept(size_t i, size_t n, int mask)
+{
+    switch (mask) {
+    case 0: return true;
+    case 1: return false;
+    case 2: return i == n - 1;
+    case 3: return i / 64 == n / 128;
+    case 4: return i < 2000;
+    case 5: return i % 97 == 5 || i == 0;
+    case 6: return i % 5 != 0;
+    default: return i >= 7;
+    }
+}
+
+/* The mask's bits; those past the row's end are anybody's. */
+static void write_mask(uint64_t *bits, size_t n, int mask)
+{
+    for (size_t i = 0; i < (n + 63) / 64 * 64; i++)
+        if (i >= n || is_kept(i, n, mask)) bits[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+/* Rows that differ in kind, the same mask for half of them; what is told has to be what would be told of them masked. */
+static void masked_leaders_of(run *t, size_t n, uint32_t least, float divisor, int mask)
+{
+    enum { ROWS = 8, EDITED = 1025 };
+    static int32_t edited[EDITED], ids[ROWS][CDZ_LEADERS_MOST];
+    static float was[ROWS][EDITED], values[ROWS][CDZ_LEADERS_MOST];
+    cdz_backend *b = t->strict;
+    rng r = {(uint32_t)n + least + (uint32_t)mask};
+    const size_t ld = n + GAP;
+    const uint32_t n_edited = some_edited(edited, n, 4);
+    float *x = random_floats(&r, ROWS * ld);
+    uint64_t *bits = must_alloc((n + 63) / 64 * sizeof *bits);
+    cdz_leaders rows[ROWS];
+    write_mask(bits, n, mask);
+    for (int k = 0; k < ROWS; k++) {
+        set_row(x + (size_t)k * ld, n, k);
+        rows[k] = (cdz_leaders){.least = k == 1 ? 0 : least,
+                                .divisor = divisor,
+                                .ids = ids[k],
+                                .x = values[k],
+                                .edited = edited,
+                                .n_edited = n_edited,
+                                .was = was[k],
+                                .kept = k % 2 || k == 0 ? bits : NULL};
+    }
+    float *xt = floats_there(b, x, ROWS * ld);
+    b->api->leaders(b, rows, xt, ld, ROWS, n);
+    for (int k = 0; k < ROWS; k++) {
+        float *row = x + (size_t)k * ld;
+        if (rows[k].least == 0) continue;
+        expect_edited(t, &rows[k], row, n, k); /* as they are, masked or not */
+        for (size_t i = 0; rows[k].kept && i < n; i++)
+            if (!is_kept(i, n, mask)) row[i] = -INFINITY;
+        expect_leaders(t, &rows[k], row, n, k);
+        if (rows[k].n > 0 && rows[k].n <= CDZ_LEADERS_MOST && k != 4 && divisor != 0.0f)
+            expect_mass(t, &rows[k], row, n, k);
+        if (mask == 4 && k == 0)
+            expect(t, rows[k].n <= CDZ_LEADERS_MOST, "%zu scores: too many of 2000", n);
+    }
+    free(x);
+    free(bits);
+    b->api->free(b, xt);
+}
+
+static void masked_leaders(run *t)
+{
+    static const struct {
+        size_t n;
+        uint32_t least;
+        float divisor;
+    } cases[] = {{1, 1, 1.0f},     {40, 5, 0.5f},     {1025, 8, 1.0f},
+                 {4097, 64, 0.7f}, {12345, 50, 1.5f}, {50001, 512, 1.0f}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int mask = 0; mask < MASKS; mask++)
+            masked_leaders_of(t, cases[i].n, cases[i].least, cases[i].divisor, mask);
 }
 
 /* ---- memory ---- */
@@ -656,6 +740,7 @@ int main(int argc, char **argv)
         {"scaled sums", scaled_sums},
         {"the best of rows of scores", best_scores},
         {"the leaders of rows of scores", leaders},
+        {"the leaders of masked rows of scores", masked_leaders},
         {"copies of any length", copies_of_any_length},
         {"copies that arrive later", copies_that_arrive_later},
         {"many weights", many_weights},

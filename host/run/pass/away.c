@@ -37,6 +37,7 @@ static void forget(cdz_away *away)
     for (uint32_t r = 0; r < away->n_rows; r++) {
         free(away->edited[r].ids);
         free(away->edited[r].x);
+        free(away->edited[r].kept);
     }
     free(away->edited);
     away->rows = NULL;
@@ -138,7 +139,9 @@ static bool make_room(cdz_edited *e, uint32_t n)
     }
     free(e->ids);
     free(e->x);
-    *e = (cdz_edited){.ids = ids, .x = x, .room = (uint32_t)room};
+    e->ids = ids;
+    e->x = x;
+    e->room = (uint32_t)room;
     return true;
 }
 
@@ -147,9 +150,23 @@ cdz_edited *cdz_away_edit(cdz_away *away, uint32_t row, uint32_t n)
     cdz_edited *e = &away->edited[row];
     e->n = 0;
     e->done = false;
+    e->masked = false;
     if (!make_room(e, n)) return NULL;
     e->n = n;
     return e;
+}
+
+static size_t mask_words(const cdz_away *away)
+{
+    return (away->n_vocab + 63) / 64;
+}
+
+uint64_t *cdz_away_mask(cdz_away *away, uint32_t row)
+{
+    cdz_edited *e = &away->edited[row];
+    if (!e->kept) e->kept = calloc(mask_words(away), sizeof *e->kept);
+    e->masked = e->kept != NULL;
+    return e->kept;
 }
 
 uint32_t cdz_away_least(const cdz_away *away, uint32_t row)
@@ -162,7 +179,8 @@ uint32_t cdz_away_least(const cdz_away *away, uint32_t row)
 int32_t cdz_away_best(const cdz_away *away, uint32_t row)
 {
     const cdz_leaders *l = away->leaders ? &away->leaders[row] : NULL;
-    if (away->best[row] >= 0 || !l || l->least == 0 || l->n == 0 || l->n > CDZ_LEADERS_MOST)
+    if (away->best[row] >= 0 || !l || l->least == 0 || l->n == 0 || l->n > CDZ_LEADERS_MOST ||
+        away->edited[row].masked)
         return away->best[row];
     uint32_t best = 0;
     for (uint32_t i = 1; i < l->n; i++)
@@ -183,6 +201,7 @@ float cdz_away_score(cdz_away *away, uint32_t row, int32_t id)
     const cdz_edited *e = &away->edited[row];
     const float *at = away->rows + row * away->n_vocab + (size_t)id;
     float x = NAN;
+    if (!cdz_edited_keeps(e, (size_t)id)) return -INFINITY;
     for (uint32_t i = 0; i < e->n && e->ids[i] <= id; i++)
         if (e->ids[i] == id) return NAN;
     away->device->api->download(away->device, &x, at, sizeof x);
@@ -197,9 +216,12 @@ void cdz_away_note(cdz_away *away, bool enough)
 }
 
 /* Scores that have been processed, in the row at home. */
-static void put_edits(const cdz_edited *e, float *row)
+static void put_edits(const cdz_edited *e, float *row, size_t n_vocab)
 {
-    for (uint32_t i = 0; e->done && i < e->n; i++) row[e->ids[i]] = e->x[i];
+    if (!e->done) return;
+    for (size_t id = 0; e->masked && id < n_vocab; id++)
+        if (!cdz_edited_keeps(e, id)) row[id] = -INFINITY;
+    for (uint32_t i = 0; i < e->n; i++) row[e->ids[i]] = e->x[i];
 }
 
 uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
@@ -212,7 +234,7 @@ uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
         if (run == 0) continue;
         away->device->api->download(away->device, home + i * V, away->rows + i * V,
                                     run * V * sizeof *home);
-        for (uint32_t r = i; r < i + run; r++) put_edits(&away->edited[r], home + r * V);
+        for (uint32_t r = i; r < i + run; r++) put_edits(&away->edited[r], home + r * V, V);
         fetched += run;
     }
     return fetched;
@@ -223,10 +245,14 @@ static bool repeat_edits(cdz_away *away, uint32_t row, uint32_t other)
     const cdz_edited *from = &away->edited[other];
     cdz_edited *to = cdz_away_edit(away, row, from->n);
     if (!to) return false;
-    if (from->n == 0) return true;
-    memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
-    memcpy(to->x, from->x, from->n * sizeof *to->x);
-    return true;
+    if (from->n) {
+        memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
+        memcpy(to->x, from->x, from->n * sizeof *to->x);
+    }
+    if (!from->masked) return true;
+    uint64_t *kept = cdz_away_mask(away, row);
+    if (kept) memcpy(kept, from->kept, mask_words(away) * sizeof *kept);
+    return kept != NULL;
 }
 
 void cdz_away_repeat(cdz_away *away, uint32_t row, uint32_t other)

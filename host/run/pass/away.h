@@ -13,8 +13,15 @@ typedef struct cdz_edited {
     int32_t *ids; /* (n) rising */
     float *x;     /* (n) as the pass told them; once `done`, as they are processed */
     uint32_t n, room;
-    bool done; /* of the row that is there these scores are to be replaced */
+    bool done;      /* of the row that is there these scores are to be replaced, */
+    bool masked;    /* and those that have no bit in `kept` are -inf: its leaders are told so */
+    uint64_t *kept; /* ((n_vocab + 63) / 64) or NULL */
 } cdz_edited;
+
+static inline bool cdz_edited_keeps(const cdz_edited *e, size_t id)
+{
+    return !e->masked || (e->kept[id / 64] >> (id % 64) & 1);
+}
 
 typedef struct cdz_away {
     cdz_backend *device;
@@ -60,16 +67,19 @@ static inline bool cdz_away_has(const cdz_away *away, uint32_t row)
     return row < away->n_rows && away->there[row];
 }
 
-/* With the row's leaders n more scores are wanted, whose ids the caller fills in; none are done. NULL: no memory. */
+/* With the row's leaders n more scores are wanted, whose ids the caller fills in; none are done, and there is no mask. NULL: no
+ * memory. */
 cdz_edited *cdz_away_edit(cdz_away *away, uint32_t row, uint32_t n);
+/* And the leaders are those of a masked row: the bits, which the caller fills in. NULL: no memory. */
+uint64_t *cdz_away_mask(cdz_away *away, uint32_t row);
 /* What is asked of a row: so many leaders that enough are left when edits have put some of them lower. */
 uint32_t cdz_away_least(const cdz_away *away, uint32_t row);
 
-/* The best token of a row that is there; -1: not known. */
+/* The best token of a row that is there; -1: not known, as of a row that is masked for the pass alone. */
 int32_t cdz_away_best(const cdz_away *away, uint32_t row);
 /* Bytes that came over with the pass for a row that is there. */
 size_t cdz_away_told(const cdz_away *away, uint32_t row);
-/* One score of a row that is there; NaN: it is edited. */
+/* One score of a row that is there, -inf where it is masked; NaN: it is edited. */
 float cdz_away_score(cdz_away *away, uint32_t row, int32_t id);
 /* The leaders were, or were not, enough for a step's rows: after one that was not, rows come with their passes for a while,
  * longer each time. */

@@ -102,6 +102,7 @@ static void tell_leaders(cdz_layers *f, const head_row *heads, uint32_t n, const
         f->leaders[i].edited = edited->ids;
         f->leaders[i].n_edited = edited->n;
         f->leaders[i].was = edited->x;
+        f->leaders[i].kept = edited->masked ? edited->kept : NULL;
     }
     f->backend->api->leaders(f->backend, f->leaders, x, ld, n, f->stack.arch->n_vocab);
     for (uint32_t i = 0; i < n; i++)

@@ -1,8 +1,9 @@
-/* edits.c - asks processors which scores of a row they may touch, has the device tell these with the row's leaders, runs the
- * processors on the places at home, and puts what they wrote and the leaders together. A row that asks for too many
- * comes home whole. Thread: [engine]. */
+/* edits.c - asks processors which scores of a row they may touch, and which tokens they leave, has the device tell these scores
+ * with the leaders of the row that is left, runs the processors on the places at home, and puts what they wrote and the leaders
+ * together. A row that asks for too many comes home whole. Thread: [engine]. */
 #include "run/stages/edits.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "call/calls.h"
@@ -13,11 +14,21 @@
  * row, and scratch memory for them in steps. */
 enum { FEW_ALWAYS = 1024, FEW_SHARE = 8, ROOM_STEP = 1024 };
 
+/* Where stages of the kind end that begin with stage n. */
+static uint32_t end_of(const cdz_stageset *set, uint32_t n, cdz_form_kind kind)
+{
+    while (n < set->processors.n && set->processors.at[n].form.kind == (uint32_t)kind) n++;
+    return n;
+}
+
+static uint32_t edits_end(const cdz_stageset *set)
+{
+    return end_of(set, 0, CDZ_FORM_EDIT);
+}
+
 uint32_t cdz_edits(const cdz_stageset *set)
 {
-    uint32_t n = 0;
-    while (n < set->processors.n && set->processors.at[n].form.kind == CDZ_FORM_EDIT) n++;
-    return n;
+    return end_of(set, edits_end(set), CDZ_FORM_MASK);
 }
 
 /* --- which scores ------------------------------------------------------------------------------------------------ */
@@ -36,21 +47,72 @@ static bool take_set(cdz_rows *rows, id_set *set)
     return set->bits != NULL;
 }
 
+/* A stage that is asked of one row. */
+typedef struct question {
+    cdz_scope scope;
+    cdz_step step;
+    cdz_ids ids;
+    uint32_t row;
+    void *state;
+    const cdz_form_api *api;
+} question;
+
+static void ask_of(question *q, cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage,
+                   uint32_t row)
+{
+    q->scope = cdz_stage_scope(set, rows, stage);
+    q->ids = cdz_row_ids(&rows->at[row]);
+    q->row = row;
+    q->state = stage->state_size ? set->states[row].state + stage->state_at : NULL;
+    q->api = stage->instance->offers.form;
+    q->step = cdz_step_for(&q->scope, stage->instance, stage->shared);
+    q->step.n_rows = 1;
+    q->step.input_ids = stage->caps & CDZ_NEEDS_IDS ? &q->ids : NULL;
+    q->step.row_index = &q->row;
+    q->step.row_state = stage->state_size ? &q->state : NULL;
+}
+
 /* Ids that a stage may touch in a row, in worker 0's scratch memory. False: any. */
 static bool list_ids(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage, uint32_t row,
                      cdz_ids *out)
 {
-    const cdz_ids ids = cdz_row_ids(&rows->at[row]);
-    cdz_scope scope = cdz_stage_scope(set, rows, stage);
-    cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
-    step.n_rows = 1;
-    step.input_ids = stage->caps & CDZ_NEEDS_IDS ? &ids : NULL;
-    step.row_index = &row;
-    *out = (cdz_ids){0};
+    question q;
     cdz_call call = {0};
-    const bool listed = cdz_call_edits(&call, stage->instance->offers.form, &step, 0, out);
+    ask_of(&q, set, rows, stage, row);
+    *out = (cdz_ids){0};
+    const bool listed = cdz_call_edits(&call, q.api, &q.step, 0, out);
     cdz_rows_complain(rows, &call);
     return listed;
+}
+
+/* Tokens that a stage leaves of a row. False: what it does is not told, and why is for apply to say. */
+static bool find_allowed(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage, uint32_t row,
+                         const id_set *out)
+{
+    question q;
+    cdz_call call = {0};
+    ask_of(&q, set, rows, stage, row);
+    const bool told = cdz_call_mask(&call, q.api, &q.step, 0, out->bits, (uint32_t)out->n_words);
+    cdz_rows_complain(rows, &call);
+    if (!told) rows->workers[0].error = (cdz_error){0};
+    return told;
+}
+
+/* Tokens that all masks leave of a row, into bits. Who does not tell; NULL: all do. */
+static const char *find_left(cdz_stageset *set, cdz_rows *rows, uint32_t row, uint64_t *bits)
+{
+    const uint32_t end = cdz_edits(set), tail = rows->n_vocab % 64;
+    const size_t n_words = ((size_t)rows->n_vocab + 63) / 64;
+    id_set one;
+    memset(bits, 0xff, n_words * sizeof *bits);
+    if (tail) bits[n_words - 1] = ((uint64_t)1 << tail) - 1;
+    for (uint32_t s = edits_end(set); s < end; s++) {
+        if (!take_set(rows, &one)) return "want of memory";
+        if (!find_allowed(set, rows, &set->processors.at[s], row, &one))
+            return set->processors.at[s].plugin->id;
+        for (size_t w = 0; w < n_words; w++) bits[w] &= one.bits[w];
+    }
+    return NULL;
 }
 
 /* False: an id that has no score, which is for apply to refuse. */
@@ -78,12 +140,20 @@ static void write_ids(const id_set *set, int32_t *ids)
             *ids++ = (int32_t)(w * 64 + (size_t)__builtin_ctzll(left));
 }
 
-static const char *plan_row(cdz_stageset *set, cdz_rows *rows, uint32_t row, uint32_t n_stages)
+static const char *plan_mask(cdz_stageset *set, cdz_rows *rows, uint32_t row)
 {
+    if (edits_end(set) == cdz_edits(set)) return NULL;
+    uint64_t *bits = cdz_away_mask(&rows->away, row);
+    return bits ? find_left(set, rows, row, bits) : "want of memory";
+}
+
+static const char *plan_row(cdz_stageset *set, cdz_rows *rows, uint32_t row)
+{
+    const uint32_t n_edits = edits_end(set);
     id_set all;
     cdz_ids ids;
     if (!take_set(rows, &all)) return "want of memory";
-    for (uint32_t s = 0; s < n_stages; s++)
+    for (uint32_t s = 0; s < n_edits; s++)
         if (!list_ids(set, rows, &set->processors.at[s], row, &ids) || !add_ids(&all, ids))
             return set->processors.at[s].plugin->id;
     const uint32_t n = count_ids(&all), most = rows->n_vocab / FEW_SHARE;
@@ -91,7 +161,7 @@ static const char *plan_row(cdz_stageset *set, cdz_rows *rows, uint32_t row, uin
     const cdz_edited *edited = cdz_away_edit(&rows->away, row, n);
     if (!edited) return "want of memory";
     write_ids(&all, edited->ids);
-    return NULL;
+    return plan_mask(set, rows, row);
 }
 
 const char *cdz_edits_plan(cdz_stageset *set, cdz_rows *rows)
@@ -100,7 +170,7 @@ const char *cdz_edits_plan(cdz_stageset *set, cdz_rows *rows)
     const char *reader = NULL;
     for (uint32_t r = 0; r < rows->n && !reader; r++) {
         if (n_stages && cdz_row_runs(rows, r)) {
-            reader = plan_row(set, rows, r, n_stages);
+            reader = plan_row(set, rows, r);
             cdz_scratch_reset(&rows->workers[0].scratch);
         } else {
             cdz_away_edit(&rows->away, r, 0);
@@ -111,33 +181,52 @@ const char *cdz_edits_plan(cdz_stageset *set, cdz_rows *rows)
 
 /* --- what they make of them ---------------------------------------------------------------------------------------- */
 
-/* Are all scores that the stages may touch among those that were asked for? A strategy may have changed the row. */
-static bool all_asked(cdz_stageset *set, cdz_rows *rows, const cdz_edited *edited, uint32_t row,
-                      uint32_t n_stages)
+/* Is the mask that the pass was given what the stages leave of the row? */
+static bool same_mask(cdz_stageset *set, cdz_rows *rows, const cdz_edited *edited, uint32_t row)
 {
+    const bool masks = edits_end(set) < cdz_edits(set);
+    id_set left;
+    if (!masks || !edited->masked) return !masks && !edited->masked;
+    return take_set(rows, &left) && !find_left(set, rows, row, left.bits) &&
+           memcmp(left.bits, edited->kept, left.n_words * sizeof *left.bits) == 0;
+}
+
+/* Are all scores that the stages may touch among those that were asked for? A strategy may have changed the row. */
+static bool all_asked(cdz_stageset *set, cdz_rows *rows, const cdz_edited *edited, uint32_t row)
+{
+    const uint32_t n_edits = edits_end(set);
     id_set all;
     cdz_ids ids;
     if (!take_set(rows, &all)) return false;
     for (uint32_t i = 0; i < edited->n; i++) add_ids(&all, (cdz_ids){&edited->ids[i], 1});
-    for (uint32_t s = 0; s < n_stages; s++) {
+    for (uint32_t s = 0; s < n_edits; s++) {
         if (!list_ids(set, rows, &set->processors.at[s], row, &ids) || !add_ids(&all, ids))
             return false;
         if (count_ids(&all) != edited->n) return false;
     }
-    return true;
+    return same_mask(set, rows, edited, row);
 }
 
-/* Runs the stages on what is known of the row. */
-static bool run_stages(cdz_stageset *set, cdz_rows *rows, const cdz_scores *scores, uint32_t r,
-                       uint32_t n_stages, const cdz_leading *known, const cdz_edited *edited)
+/* A score of those that were asked for, as the masks leave it. */
+static float left_of(const cdz_edited *edited, uint32_t i, float x)
+{
+    return cdz_edited_keeps(edited, (size_t)edited->ids[i]) ? x : -INFINITY;
+}
+
+/* Runs the edits on what is known of the row. */
+static bool run_edits(cdz_stageset *set, cdz_rows *rows, const cdz_scores *scores, uint32_t r,
+                      const cdz_leading *known, const cdz_edited *edited)
 {
     float *row = cdz_row(scores, r);
     for (size_t i = 0; i < known->n; i++) row[known->ids[i]] = known->x[i];
     for (uint32_t i = 0; i < edited->n; i++) row[edited->ids[i]] = edited->x[i];
-    return cdz_stages_try(set, rows, &rows->view, scores, r, n_stages);
+    if (!cdz_stages_try(set, rows, &rows->view, scores, r, edits_end(set))) return false;
+    for (uint32_t i = 0; i < edited->n; i++)
+        row[edited->ids[i]] = left_of(edited, i, row[edited->ids[i]]);
+    return true;
 }
 
-/* The edited scores, as the row at home has them now, in place of what they were. */
+/* The edited scores, as the row at home has them now, in place of what they were to the mass. */
 static bool change(cdz_rows *rows, const cdz_edited *edited, const float *row, float divisor,
                    cdz_leading *known)
 {
@@ -145,10 +234,14 @@ static bool change(cdz_rows *rows, const cdz_edited *edited, const float *row, f
     const size_t room = (known->n + edited->n + ROOM_STEP) / ROOM_STEP * ROOM_STEP;
     int32_t *ids = cdz_scratch_take(scratch, room * sizeof *ids);
     float *x = cdz_scratch_take(scratch, room * sizeof *x);
+    float *was = cdz_scratch_take(scratch, room * sizeof *was);
     float *is = cdz_scratch_take(scratch, room * sizeof *is);
-    if (!ids || !x || !is) return false;
-    for (uint32_t i = 0; i < edited->n; i++) is[i] = row[edited->ids[i]];
-    const cdz_changes changes = {edited->ids, edited->x, is, edited->n, divisor};
+    if (!ids || !x || !was || !is) return false;
+    for (uint32_t i = 0; i < edited->n; i++) {
+        was[i] = left_of(edited, i, edited->x[i]);
+        is[i] = row[edited->ids[i]];
+    }
+    const cdz_changes changes = {edited->ids, was, is, edited->n, divisor};
     return cdz_leading_change(known, &changes, ids, x);
 }
 
@@ -163,9 +256,10 @@ bool cdz_edits_known(cdz_stageset *set, cdz_rows *rows, const cdz_scores *scores
     if (l->least == 0 || l->n == 0 || l->n > CDZ_LEADERS_MOST || edited->done) return false;
     *out = (cdz_leading){l->ids, l->x, l->n, l->low, l->mass, CDZ_LEADING_OFF};
     if (n_stages == 0) return true;
-    const bool asked = all_asked(set, rows, edited, row, n_stages);
+    const bool asked = all_asked(set, rows, edited, row);
     cdz_scratch_reset(&rows->workers[0].scratch);
-    return asked && run_stages(set, rows, scores, r, n_stages, out, edited) &&
+    if (!asked || edits_end(set) == 0) return asked;
+    return run_edits(set, rows, scores, r, out, edited) &&
            change(rows, edited, cdz_row(scores, r), l->divisor, out);
 }
 

@@ -11,29 +11,50 @@
 
 enum { MOST_FORMS = 8, LONGEST_REST = 16 };
 
-void cdz_stage_describe(cdz_rows *rows, cdz_stage *stage)
+/* Has it a part in a walk? */
+static bool walks(const cdz_form *form)
+{
+    return form->kind != CDZ_FORM_OTHER && form->kind < CDZ_FORM_EDIT;
+}
+
+static bool remembers(const cdz_stage *stage)
+{
+    return stage->state_size || stage->hears;
+}
+
+/* May it be asked at all? */
+static bool describes(const cdz_rows *rows, const cdz_stage *stage)
 {
     const cdz_offers *offers = &stage->instance->offers;
+    if (!rows->berth->fuses || !stage->row_wise || !offers->form || offers->companion) return false;
+    return !remembers(stage) || cdz_form_has_mask(offers->form);
+}
+
+/* Does the host go by what it says? A mask is for rows that are away, and a device that takes it. */
+static bool counts(const cdz_rows *rows, const cdz_stage *stage)
+{
+    const cdz_form_api *api = stage->instance->offers.form;
+    const cdz_backend *device = rows->model->device;
+    if (stage->form.kind == CDZ_FORM_MASK)
+        return cdz_form_has_mask(api) && device && device->api->takes_masks;
+    if (remembers(stage)) return false;
+    return stage->form.kind == CDZ_FORM_EDIT ? cdz_form_has_edits(api) : walks(&stage->form);
+}
+
+void cdz_stage_describe(cdz_rows *rows, cdz_stage *stage)
+{
     stage->form = (cdz_form){.size = sizeof stage->form};
-    if (!rows->berth->fuses || !stage->row_wise || !offers->form) return;
-    if (stage->state_size || stage->hears || offers->companion) return;
+    if (!describes(rows, stage)) return;
     cdz_scope scope = {.rows = rows,
                        .plugin = stage->plugin,
                        .scratch = &rows->workers[0].scratch,
                        .error = &rows->workers[0].error};
     const cdz_step step = cdz_step_for(&scope, stage->instance, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
-    if (!cdz_call_form(&call, offers->form, &step, &stage->form) || stage->form.kind > CDZ_FORM_EDIT)
-        stage->form.kind = CDZ_FORM_OTHER;
-    if (stage->form.kind == CDZ_FORM_EDIT && !cdz_form_has_edits(offers->form))
+    if (!cdz_call_form(&call, stage->instance->offers.form, &step, &stage->form) ||
+        !counts(rows, stage))
         stage->form.kind = CDZ_FORM_OTHER;
     cdz_rows_complain(rows, &call);
-}
-
-/* Has it a part in a walk? */
-static bool walks(const cdz_form *form)
-{
-    return form->kind != CDZ_FORM_OTHER && form->kind != CDZ_FORM_EDIT;
 }
 
 /* Forms of the stages from `from` on that run in the phase; those of other phases do not part them. *end: what follows. */

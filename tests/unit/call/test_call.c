@@ -194,6 +194,11 @@ static bool f_edits(const cdz_step *step, uint32_t r, cdz_ids *out)
     (void)r, (void)out;
     return behave(step) == CDZ_OK;
 }
+static bool f_mask(const cdz_step *step, uint32_t r, uint64_t *bits, uint32_t n_words)
+{
+    (void)r, (void)bits, (void)n_words;
+    return behave(step) == CDZ_OK;
+}
 static uint32_t f_of(const cdz_step *step, uint32_t r)
 {
     (void)r;
@@ -239,7 +244,7 @@ static cdz_status f_of_constraint(const cdz_step *step, uint32_t r, cdz_row_cons
 }
 
 static const cdz_form_api form = {
-    .size = sizeof form, .describe = f_describe_form, .edits = f_edits};
+    .size = sizeof form, .describe = f_describe_form, .edits = f_edits, .mask = f_mask};
 static const cdz_phase_api phase = {.size = sizeof phase, .of = f_of};
 static const cdz_state_api state = {
     .size = sizeof state, .clone = f_clone, .free = f_free, .hand_over = f_hand_over};
@@ -406,7 +411,8 @@ static const cdz_press press = {
       (cdz_call_extension(c, &processor.base, CDZ_EXT_FORM), CDZ_OK))
 #define FORM(X)                                                                                    \
     X(processor, describe, CANNOT, ENGINE, (cdz_call_form(c, &form, step, NULL), CDZ_OK))          \
-    X(processor, edits, CANNOT, ENGINE, (cdz_call_edits(c, &form, step, 0, NULL), CDZ_OK))
+    X(processor, edits, CANNOT, ENGINE, (cdz_call_edits(c, &form, step, 0, NULL), CDZ_OK))         \
+    X(processor, mask, CANNOT, ENGINE, (cdz_call_mask(c, &form, step, 0, NULL, 0), CDZ_OK))
 #define PHASE(X) X(processor, of, CANNOT, ROW, (cdz_call_phase(c, &phase, step, 0), CDZ_OK))
 #define STATE(X)                                                                                   \
     X(processor, clone, CAN_FAIL, ENGINE, cdz_call_clone(c, &state, step, NULL, NULL))             \

@@ -158,6 +158,7 @@ static const struct {
     {"lies_history_sparse.so", "history-sparse", "not in input_ids", false, false},
     {"lies_form.so", "form", "apply made it", false, false},
     {"lies_edits.so", "form", "when scores changed that `edits` does not list", false, false},
+    {"lies_mask.so", "form", "`mask` tells token 3", false, false},
     {"lies_needs_normalised.so", "needs-normalised", "for nothing", false, false},
     {"waits_for_nan.so", "odd-rows", "all NaN: still running", true, false},
     {"spreads_nan.so", "nan-spread", "when row 1 is", false, false},

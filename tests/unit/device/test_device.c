@@ -204,7 +204,7 @@ static void test_same_tokens(void **state)
 
 /* --- rows of scores ------------------------------------------------------------------------------------------------- */
 
-enum { FIVE_STEPS = 5 };
+enum { FIVE_STEPS = 5, ENDING_STEPS = 12 };
 
 static const struct {
     const char *title, *request;
@@ -267,6 +267,33 @@ static const struct {
      "\"do_sample\": true, \"seed\": 5, \"top_k\": 0, \"temperature\": 0.15, "
      "\"repetition_penalty\": 1.5}}",
      2 * FIVE_STEPS, 0, NULL},
+    {"of a constraint the mask goes there",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"regex\": \"[a-m ]{200,}\"}}",
+     FIVE_STEPS, 0, NULL},
+    {"of rows in several places of it",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 5, 9], [2, 4, 8]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"repetition_penalty\": 1.4, \"no_repeat_ngram_size\": 1, "
+     "\"regex\": \"([a-m][n-z]? ){90,}\"}}",
+     3 * FIVE_STEPS, 0, NULL},
+    {"of one that ends",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 30, "
+     "\"choice\": [\"yesterday at noon\", \"yet another day\"]}}",
+     ENDING_STEPS, 0, NULL},
+    {"drawn within one",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 7, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"do_sample\": true, \"seed\": 8, \"temperature\": 0.7, \"top_k\": 12, \"top_p\": 0.9, "
+     "\"min_p\": 0.01, \"repetition_penalty\": 1.2, \"regex\": \"[a-p ]{200,}\"}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"drawn from all that it allows",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 7, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"do_sample\": true, \"seed\": 8, \"temperature\": 0.9, \"top_k\": 0, "
+     "\"regex\": \"[^q]{200,}\"}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"whose search reads the rows",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"num_beams\": 2, "
+     "\"regex\": \"[a-m ]{200,}\"}}",
+     2, 2, "beam"},
     {"drawn rows stay",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
      "\"seed\": 3, \"temperature\": 0.8, \"top_k\": 20, \"top_p\": 0.9, \"min_p\": 0.02}}",
@@ -305,7 +332,7 @@ static char *answer_on(const char *device, const char *request, cdz_engine_stats
     cdz_runtime *rt;
     cdz_model *model;
     cdz_result *result;
-    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    const cdz_model_options how = {.size = sizeof how};
     must(cdz_open(&options, &rt, &err), &err);
     must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
     const cdz_request asked = {.size = sizeof asked, .model = model, .json = request};
@@ -379,6 +406,57 @@ static void test_rows_stay_away(void **state)
             free(profiles[k]);
         }
     }
+}
+
+/* A device that takes no masks has the rows read. */
+static void test_no_masks_there(void **state)
+{
+    (void)state;
+    static const char request[] =
+        "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, "
+        "\"regex\": \"[a-m ]{200,}\"}}";
+    cdz_engine_stats here, far;
+    char *profiles[2];
+    setenv("FAR_NO_MASKS", "1", 1);
+    char *texts[] = {answer_on("cpu", request, &here, &profiles[0]),
+                     answer_on("far", request, &far, &profiles[1])};
+    unsetenv("FAR_NO_MASKS");
+    same_ids(texts[0], texts[1]);
+    assert_true(far.rows_away == 0);
+    assert_non_null(strstr(profiles[1], "\"reader\": \"grammar\""));
+    for (int k = 0; k < 2; k++) {
+        free(texts[k]);
+        free(profiles[k]);
+    }
+}
+
+/* What cannot be answered is said in the same words, though the row was masked where nobody looked. */
+static void test_nothing_can_come(void **state)
+{
+    (void)state;
+    char said[2][sizeof((cdz_error *)0)->text];
+    for (int k = 0; k < 2; k++) {
+        cdz_error err = {0};
+        const cdz_options options = {.size = sizeof options, .device = k ? "far" : "cpu"};
+        cdz_runtime *rt;
+        cdz_model *model;
+        cdz_result *result = NULL;
+        const cdz_model_options how = {.size = sizeof how};
+        must(cdz_open(&options, &rt, &err), &err);
+        must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
+        const cdz_request asked = {.size = sizeof asked,
+                                   .model = model,
+                                   .json = "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": "
+                                           "{\"max_new_tokens\": 9, \"min_new_tokens\": 9, "
+                                           "\"choice\": [\"a\"]}}"};
+        assert_int_equal(cdz_generate(rt, &asked, &result, &err), CDZ_E_INPUT);
+        snprintf(said[k], sizeof said[k], "%s", err.text);
+        cdz_result_free(result);
+        cdz_model_close(model);
+        cdz_close(rt);
+    }
+    assert_non_null(strstr(said[0], "no token can come next"));
+    assert_string_equal(said[0], said[1]);
 }
 
 static void test_auto_says_so(void **state)
@@ -676,13 +754,14 @@ int main(void)
     setenv("CADENZA_BACKENDS", FAR, 1);
     unsetenv("CADENZA_DEVICE");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_words),        cmocka_unit_test(test_same_tokens),
-        cmocka_unit_test(test_caches),       cmocka_unit_test(test_rows_stay_away),
-        cmocka_unit_test(test_auto_says_so), cmocka_unit_test(test_refused_at_open),
-        cmocka_unit_test(test_pipelines),    cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_too_late),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_pools_share),  cmocka_unit_test(test_opened_later),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_words),          cmocka_unit_test(test_same_tokens),
+        cmocka_unit_test(test_caches),         cmocka_unit_test(test_rows_stay_away),
+        cmocka_unit_test(test_no_masks_there), cmocka_unit_test(test_nothing_can_come),
+        cmocka_unit_test(test_auto_says_so),   cmocka_unit_test(test_refused_at_open),
+        cmocka_unit_test(test_pipelines),      cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_too_late),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_pools_share),    cmocka_unit_test(test_opened_later),
         cmocka_unit_test(test_states_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

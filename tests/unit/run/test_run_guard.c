@@ -137,6 +137,20 @@ static bool list_edits(const cdz_step *step, uint32_t r, cdz_ids *out)
     return true;
 }
 
+static bool describe_mask(const cdz_step *step, cdz_form *out)
+{
+    (void)step;
+    out->kind = CDZ_FORM_MASK;
+    return true;
+}
+static bool leave_all(const cdz_step *step, uint32_t r, uint64_t *bits, uint32_t n_words)
+{
+    (void)step, (void)r;
+    memset(bits, 0xff, n_words * sizeof *bits);
+    flush_in("form.mask");
+    return true;
+}
+
 static uint32_t phase_of(const cdz_step *step, uint32_t r)
 {
     (void)step, (void)r;
@@ -162,6 +176,8 @@ static const cdz_companion_api companion_api = {.size = sizeof companion_api,
                                                 .describe = describe_companion};
 static const cdz_form_api form_api = {
     .size = sizeof form_api, .describe = describe_form, .edits = list_edits};
+static const cdz_form_api mask_api = {
+    .size = sizeof mask_api, .describe = describe_mask, .mask = leave_all};
 static const cdz_phase_api phase_api = {.size = sizeof phase_api, .of = phase_of};
 static const cdz_state_api state_api = {
     .size = sizeof state_api, .clone = clone_state, .free = free_state};
@@ -174,6 +190,7 @@ static const cdz_state_api state_api = {
     }
 OFFERS(companion, CDZ_EXT_COMPANION)
 OFFERS(form, CDZ_EXT_FORM)
+OFFERS(mask, CDZ_EXT_FORM)
 OFFERS(phase, CDZ_EXT_PHASE)
 OFFERS(state, CDZ_EXT_STATE)
 
@@ -183,6 +200,7 @@ OFFERS(state, CDZ_EXT_STATE)
     .apply = quiet_apply
 static const cdz_processor with_companion = {SICK_BASE(companion)};
 static const cdz_processor with_form = {SICK_BASE(form), .caps = CDZ_ROWWISE};
+static const cdz_processor with_mask = {SICK_BASE(mask), .caps = CDZ_ROWWISE};
 static const cdz_processor with_phase = {SICK_BASE(phase), .caps = CDZ_ROWWISE};
 static const cdz_processor with_state = {SICK_BASE(state), .state_size = sizeof(uint32_t)};
 
@@ -248,7 +266,7 @@ static cdz_outcome *play(const rig *r, const cdz_processor *processor, const cdz
         plan.plan.phases = &phase;
         plan.plan.n_phases = 1;
     }
-    if (processor != &with_form)
+    if (processor != &with_form && processor != &with_mask)
         plan_add_processor(&plan, &witness, NULL); /* it would read the rows */
     plan_add_criterion(&plan, &length_rule, NULL);
     new_job(r, &plan, prompt, NULL, 1, PROMPT, 8, a)->n_rows = 2;
@@ -272,10 +290,11 @@ typedef struct sick_case {
     const char *error, *log; /* what says so: one of them */
 } sick_case;
 
-/* Scores are fetched for processors from a device of its own alone. */
+/* Scores are fetched for processors, and masked, on a device of its own alone. */
 static bool is_asked(const sick_case *c)
 {
-    return strcmp(c->function, "form.edits") != 0 || cdz_env_named("CADENZA_DEVICE");
+    return (strcmp(c->function, "form.edits") != 0 && strcmp(c->function, "form.mask") != 0) ||
+           cdz_env_named("CADENZA_DEVICE");
 }
 
 static void test_modes_end_with_the_call(void **state)
@@ -286,6 +305,7 @@ static void test_modes_end_with_the_call(void **state)
         {"companion.describe", &with_companion, NULL, 0, "test.sick: describe changed", NULL},
         {"form.describe", &with_form, NULL, 0, NULL, "test.sick: describe changed"},
         {"form.edits", &with_form, NULL, 0, NULL, "test.sick: edits changed"},
+        {"form.mask", &with_mask, NULL, 0, NULL, "test.sick: mask changed"},
         {"phase.of", &with_phase, NULL, 1u << 1, "test.sick: of changed", NULL},
         {"state.clone", &with_state, NULL, 0, "test.sick: clone changed", NULL},
         {"state.free", &with_state, NULL, 0, NULL, "test.sick: free changed"},
