@@ -135,12 +135,12 @@ static uint32_t config_hash(const void *of, uint32_t config)
 
 static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
 {
-    if (s->n_configs >= CDZ_GRAMMAR_MAX_CONFIGS) {
+    if (s->use->n_states >= s->net->limits.max_states) {
         TROUBLE(s, CDZ_E_LIMIT, "the grammar has been in more than %u states (grammar_max_states)",
-                CDZ_GRAMMAR_MAX_CONFIGS);
+                s->net->limits.max_states);
         return 0;
     }
-    if (s->n_kernel > CDZ_GRAMMAR_MAX_PLACES - s->n_items) {
+    if (s->use->n_places > CDZ_GRAMMAR_MAX_PLACES - s->n_kernel) {
         TROUBLE(s, CDZ_E_LIMIT,
                 "the states that the grammar has been in stand at more than %u places "
                 "(grammar_max_states)",
@@ -158,6 +158,8 @@ static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
                                                 .slack = CDZ_NET_SLACK_ALL,
                                                 .way_slack = CDZ_NET_SLACK_ALL};
     s->n_items += s->n_kernel;
+    s->use->n_places += s->n_kernel;
+    s->use->n_states++;
     return s->config_table.at[slot] = s->n_configs++;
 }
 
@@ -315,6 +317,7 @@ static void close_config(cdz_grammar_states *s, uint32_t config)
     }
     if (s->n_kernel) memcpy(s->items + s->n_items, s->kernel, s->n_kernel * sizeof *s->items);
     s->n_items += s->n_kernel;
+    s->use->n_places += s->n_kernel;
     c.closed = true;
     s->configs[config] = c;
     if (!cdz_grammar_frames_settle(s, config, first_frame)) no_memory(s);
@@ -539,6 +542,7 @@ uint64_t cdz_grammar_states_bytes(const cdz_grammar_states *s)
 bool cdz_grammar_states_begin(cdz_grammar_states *s, cdz_net *net)
 {
     *s = (cdz_grammar_states){.net = net, .n_configs = 1, .n_frames = 1, .status = CDZ_OK};
+    s->use = &s->own;
     if (!cdz_grow(&s->configs, &s->configs_cap, 1, sizeof *s->configs) ||
         !cdz_grow(&s->frames, &s->frames_cap, 1, sizeof *s->frames) ||
         !cdz_item_table_room(&s->seen, 0, item_hash, s))

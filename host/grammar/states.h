@@ -64,6 +64,7 @@ typedef struct cdz_grammar_states {
     uint32_t n_work, work_cap, n_kernel, kernel_cap;
     cdz_item_table seen; /* of work */
     uint32_t start;
+    cdz_grammar_use *use, own; /* for whom states are made */
     cdz_status status;
     cdz_error error;
 } cdz_grammar_states;
@@ -75,7 +76,8 @@ bool cdz_grammar_states_begin(cdz_grammar_states *states, cdz_net *net);
 /* Makes the configurations near the beginning, so that the first masks need not: about as many as compiling takes time for. */
 void cdz_grammar_states_explore(cdz_grammar_states *states);
 void cdz_grammar_states_free(cdz_grammar_states *states);
-/* After a look ahead: a limit that it met is forgotten, for the text may never come there. False: there was trouble. */
+/* After a look ahead: a limit that it met is forgotten, for the text may never come there. False: there was trouble. What was found
+ * out until then is not kept. */
 bool cdz_grammar_states_forget_limit(cdz_grammar_states *states);
 /* The configuration after a byte; 0: none, or trouble, which states->status tells. */
 uint32_t cdz_grammar_states_next(cdz_grammar_states *states, uint32_t config, uint8_t byte);

@@ -120,7 +120,8 @@ bool cdz_grammar_states_way(cdz_grammar_states *s, uint32_t config, cdz_net_way 
     if (!known) {
         const cdz_net_slack before = s->met;
         s->met = CDZ_NET_SLACK_ALL;
-        s->configs[config].ways[way] = known = find_way(s, config, way);
+        known = find_way(s, config, way);
+        if (s->status == CDZ_OK) s->configs[config].ways[way] = known;
         cdz_net_slack_join(&s->configs[config].way_slack, &s->met);
         s->met = before;
     }
