@@ -1,8 +1,12 @@
 /* bench_grammar.c - what constraints cost: compiling schemas and computing masks, over recorded schemas and their ids.
  *
  * usage: bench_grammar TOKENIZER CASES.jsonl
+ *        bench_grammar --drafts TOKENIZER CASES.jsonl [NAME=VALUE...]
  * A case is {"name", "constraint", "ids"}. One thread, its CPU time; a mask is computed before each id and after the last. Every
- * schema is compiled afresh, so masks are those of a first request. */
+ * schema is compiled afresh, so masks are those of a first request.
+ *
+ * --drafts: how many of the ids the drafter `forced` would have proposed, with these parameters: the answers are known, so no model
+ * is run. A pass gives the proposed ids that are the answer's, and one more. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +14,19 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "drafts.h"
 #include "grammar/grammar.h"
 
 typedef struct bench_times {
     double *at;
     size_t n, cap;
 } bench_times;
+
+typedef struct bench_cases {
+    char *text;
+    cdz_json *at; /* of that */
+    uint32_t n;
+} bench_cases;
 
 static void add(bench_times *t, double us)
 {
@@ -44,16 +55,28 @@ static void say(const char *name, double compile_ms, bench_times *t)
            sum / (double)t->n);
 }
 
-static void run_case(const cdz_json *row, const cdz_grammar_vocab *vocab, bench_times *all,
-                     bench_times *compiles)
+static bool is_daily(const char *name)
 {
+    return strncmp(name, "real", 4) == 0;
+}
+
+/* --- masks --------------------------------------------------------------------------------------------------- */
+
+typedef struct bench_masks {
+    cdz_grammar_vocab *vocab;
+    bench_times daily, compiles; /* of the schemas of daily use */
+} bench_masks;
+
+static void run_case(const cdz_json *row, bench_masks *b)
+{
+    const cdz_grammar_vocab *vocab = b->vocab;
     cdz_buf text = {0};
     cdz_error err = {0};
     cdz_grammar *g = NULL;
     const uint64_t *mask;
     bench_times own = {0};
     const char *name = cdz_json_get(row, "name")->string;
-    const bool daily = strncmp(name, "real", 4) == 0;
+    const bool daily = is_daily(name);
     cdz_json_write(&text, cdz_json_get(row, "constraint"));
     double t0 = cdz_thread_s();
     if (cdz_grammar_from_schema(text.data, text.len, NULL, &g, &err) != CDZ_OK) {
@@ -70,51 +93,118 @@ static void run_case(const cdz_json *row, const cdz_grammar_vocab *vocab, bench_
         if (cdz_grammar_allowed(g, vocab, state, &mask, &err) != CDZ_OK) exit(1);
         const double us = (cdz_thread_s() - t0) * 1e6;
         add(&own, us);
-        if (daily) add(all, us);
+        if (daily) add(&b->daily, us);
         if (i < ids->len)
             state = cdz_grammar_feed_token(g, vocab, state, (int32_t)ids->items[i].integer);
         if (!state) printf("%s: id %u is not allowed\n", name, i);
     }
-    if (daily) add(compiles, compile_ms * 1e3);
+    if (daily) add(&b->compiles, compile_ms * 1e3);
     say(name, compile_ms, &own);
     cdz_grammar_free(g);
     cdz_buf_free(&text);
     free(own.at);
 }
 
-int main(int argc, char **argv)
+static void measure_masks(const cdz_tokenizer *tok, const bench_cases *cases)
+{
+    const int32_t end = cdz_tokenizer_get_config(tok)->eos_id;
+    bench_masks b = {0};
+    const double t0 = cdz_thread_s();
+    if (cdz_grammar_vocab_new(tok, &end, 1, &b.vocab, NULL) != CDZ_OK)
+        cdz_bench_give_up("out of memory");
+    printf("vocabulary of %u ids: %.1f ms\n", cdz_grammar_vocab_size(b.vocab),
+           (cdz_thread_s() - t0) * 1e3);
+    for (uint32_t i = 0; i < cases->n; i++) run_case(&cases->at[i], &b);
+    if (b.daily.n) say("daily", 0, &b.daily);
+    if (b.compiles.n) say("daily: compiling", 0, &b.compiles);
+    free(b.daily.at);
+    free(b.compiles.at);
+    cdz_grammar_vocab_free(b.vocab);
+}
+
+/* --- drafts -------------------------------------------------------------------------------------------------- */
+
+static void say_drafts(const char *name, const bench_drafts *d)
+{
+    printf("%-30s ids %5u  passes %5u  proposed %5u  right %5u  by drafts %5.1f %%  %7.1f us each\n",
+           name, d->tokens, d->passes, d->proposed, d->accepted, 100.0 * d->accepted / d->tokens,
+           d->us / d->passes);
+}
+
+static void draft_case(const cdz_json *row, cdz_grammar_store *store, bench_drafter *drafter,
+                       bench_drafts *daily)
+{
+    const char *name = cdz_json_get(row, "name")->string;
+    const cdz_json *ids = cdz_json_get(row, "ids");
+    int32_t *at = malloc((ids->len + 1) * sizeof *at);
+    cdz_buf text = {0};
+    cdz_constraint *constraint;
+    bench_drafts sum = {0};
+    cdz_error err = {0};
+    cdz_json_write(&text, cdz_json_get(row, "constraint"));
+    const cdz_string one = {text.data, (uint32_t)text.len};
+    if (!at || cdz_constraint_get(store, &(cdz_grammar_source){CDZ_GRAMMAR_SCHEMA, &one, 1, NULL},
+                                  &constraint, &err) != CDZ_OK)
+        cdz_bench_give_up(err.text);
+    for (uint32_t i = 0; i < ids->len; i++) at[i] = (int32_t)ids->items[i].integer;
+    bench_drafts_of(drafter, constraint, (cdz_ids){at, ids->len}, &sum);
+    if (is_daily(name)) bench_drafts_of(drafter, constraint, (cdz_ids){at, ids->len}, daily);
+    say_drafts(name, &sum);
+    cdz_constraint_release(constraint);
+    cdz_buf_free(&text);
+    free(at);
+}
+
+static void measure_drafts(const cdz_tokenizer *tok, const bench_cases *cases,
+                           char *const *settings, int n_settings)
+{
+    bench_drafter *drafter = bench_drafter_open("forced", settings, n_settings, tok);
+    cdz_grammar_store *store = cdz_grammar_store_new(tok, NULL);
+    bench_drafts daily = {0};
+    if (!store) cdz_bench_give_up("out of memory");
+    for (uint32_t i = 0; i < cases->n; i++) draft_case(&cases->at[i], store, drafter, &daily);
+    if (daily.tokens) say_drafts("daily", &daily);
+    cdz_grammar_store_free(store);
+    bench_drafter_close(drafter);
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------------- */
+
+static void read_cases(const char *path, cdz_arena *arena, bench_cases *cases)
 {
     cdz_error err = {0};
-    cdz_tokenizer *tok;
-    cdz_grammar_vocab *vocab;
-    cdz_arena arena = {0};
-    cdz_json row;
-    char *text;
     size_t len;
-    bench_times all = {0}, compiles = {0};
-    if (argc != 3 || cdz_tokenizer_open(argv[1], &tok, &err) != CDZ_OK ||
-        cdz_file_read(argv[2], (size_t)1 << 30, &text, &len, &err) != CDZ_OK) {
-        fprintf(stderr, "usage: bench_grammar TOKENIZER CASES.jsonl %s\n", err.text);
-        return 1;
-    }
-    const double t0 = cdz_thread_s();
-    const int32_t end = cdz_tokenizer_get_config(tok)->eos_id;
-    if (cdz_grammar_vocab_new(tok, &end, 1, &vocab, &err) != CDZ_OK) return 1;
-    printf("vocabulary of %u ids: %.1f ms\n", cdz_grammar_vocab_size(vocab),
-           (cdz_thread_s() - t0) * 1e3);
-    for (char *at = text, *stop; (stop = strchr(at, '\n')) != NULL; at = stop + 1) {
-        cdz_arena_reset(&arena);
-        if (cdz_json_parse(at, (size_t)(stop - at), argv[2], NULL, &arena, &row, &err) != CDZ_OK)
-            return 1;
-        run_case(&row, vocab, &all, &compiles);
-    }
-    if (all.n) say("daily", 0, &all);
-    if (compiles.n) say("daily: compiling", 0, &compiles);
-    free(all.at);
-    free(compiles.at);
-    free(text);
+    if (cdz_file_read(path, (size_t)1 << 30, &cases->text, &len, &err) != CDZ_OK)
+        cdz_bench_give_up(err.text);
+    for (const char *at = cases->text; (at = strchr(at, '\n')) != NULL; at++) cases->n++;
+    cases->at = cdz_arena_array(arena, cases->n + 1, sizeof *cases->at);
+    if (!cases->at) cdz_bench_give_up("out of memory");
+    cases->n = 0;
+    for (const char *at = cases->text, *stop; (stop = strchr(at, '\n')) != NULL; at = stop + 1)
+        if (cdz_json_parse(at, (size_t)(stop - at), path, NULL, arena, &cases->at[cases->n++],
+                           &err) != CDZ_OK)
+            cdz_bench_give_up(err.text);
+}
+
+int main(int argc, char **argv)
+{
+    const bool drafts = argc > 1 && strcmp(argv[1], "--drafts") == 0;
+    char *const *names = argv + 1 + drafts;
+    const int n_names = argc - 1 - drafts;
+    cdz_error err = {0};
+    cdz_tokenizer *tok;
+    cdz_arena arena = {0};
+    bench_cases cases = {0};
+    if (n_names < 2 || (!drafts && n_names > 2))
+        cdz_bench_give_up("usage: bench_grammar [--drafts] TOKENIZER CASES.jsonl [NAME=VALUE...]");
+    if (cdz_tokenizer_open(names[0], &tok, &err) != CDZ_OK) cdz_bench_give_up(err.text);
+    read_cases(names[1], &arena, &cases);
+    if (drafts)
+        measure_drafts(tok, &cases, names + 2, n_names - 2);
+    else
+        measure_masks(tok, &cases);
     cdz_arena_free(&arena);
-    cdz_grammar_vocab_free(vocab);
+    free(cases.text);
     cdz_tokenizer_free(tok);
     return 0;
 }

@@ -1,30 +1,38 @@
 /* forced.c - propose what a constraint leaves no choice about: keys of a schema, the rest of a word that only one of an enum's
- * values begins with.
+ * values begins with. Where whitespace may come before the only byte that is none, as between the tokens of JSON, the usual
+ * whitespace (usual.h) is proposed too.
  *
  * Which constraint a row keeps to, and where in it the row is, its processors tell (ext/constrained.h): so text is forced
  * behind a text, in a phase and behind a trigger as it is in a constraint of the whole answer.
  *
- * The model chooses tokens, not bytes: a proposal is the forced text as the tokenizer cuts it behind the row's last tokens,
- * without the tokens at its end in whose place a longer one, which goes past the forced text, may come. So it is what the model
- * would write, and where it is not, the model decides as about any draft. */
+ * The model chooses tokens, not bytes: a proposal is that text as the tokenizer cuts it behind the row's last tokens, without
+ * the tokens at its end that the tokenizer would cut otherwise with more text behind it. So it is what the model would
+ * write, and where it is not, the model decides as about any draft. */
 #include <cadenza/drafter.h>
 #include <cadenza/ext/constrained.h>
 #include <cadenza/ext/tokenizer.h>
 #include <string.h>
 
+#include "usual.h"
+
 enum {
-    MOST_BYTES = 512,  /* of forced text in a proposal */
-    BEFORE_TOKENS = 4, /* of the row, before it */
-    BEFORE_BYTES = 64,
-    LOOK_BACK = 4, /* tokens at the end that a longer one may replace */
+    MOST_BYTES = 512,  /* of text in a proposal */
+    SEEN_BYTES = 1024, /* of the row, before it: where its whitespace is looked for */
+    CONTEXT_TOKENS =
+        4, /* of those, for the tokenizer to cut at the border as it would in a whole text */
+    CONTEXT_BYTES = 64,
+    MOST_ENDS = 4, /* bytes that may come next, with which a proposal is cut once more */
 };
 
 typedef struct {
     int64_t most_bytes;
+    bool whitespace;
 } forced_params;
 
 static const cdz_param params[] = {
     CDZ_INT(forced_params, most_bytes, MOST_BYTES, 1, MOST_BYTES, "most bytes of a proposal"),
+    CDZ_BOOL(forced_params, whitespace, true,
+             "also propose the usual whitespace, where any may come before text that must"),
 };
 
 /* A proposal being made. */
@@ -32,104 +40,181 @@ typedef struct {
     const cdz_step *step;
     const cdz_grammar_api *api;
     const cdz_tokenizer_api *text;
-    cdz_row_constraint at; /* where the forced text begins */
-    char bytes[BEFORE_BYTES + MOST_BYTES];
-    size_t before, n; /* of bytes: those of the row, and all */
+    cdz_row_constraint at; /* where its text begins */
+    uint32_t state;        /* behind its text */
+    char bytes[SEEN_BYTES + MOST_BYTES +
+               1]; /* the row's last, and from SEEN_BYTES on its own; the last is for one of the ends */
+    size_t seen, context, n; /* of bytes: where the row's begin, and its last few tokens'; all */
 } forced_text;
 
-/* --- the text --------------------------------------------------------------------------------------------- */
+/* --- the row ----------------------------------------------------------------------------------------------- */
 
-/* The last few tokens of the row, for the tokenizer to cut at the border as it would in a whole text. */
 static void put_before(forced_text *f, cdz_ids ids)
 {
-    cdz_string texts[BEFORE_TOKENS];
-    uint32_t n = 0;
-    size_t bytes = 0;
-    while (n < BEFORE_TOKENS && ids.len > f->step->request->prompt_len + n) {
+    f->seen = f->context = f->n = SEEN_BYTES;
+    for (uint32_t n = 0; ids.len > f->step->request->prompt_len + n; n++) {
         const cdz_string text = f->text->token_text(f->step, ids.at[ids.len - 1 - n]);
-        if (!text.at || !text.len || bytes + text.len > BEFORE_BYTES) break;
-        bytes += text.len;
-        texts[n++] = text;
+        if (!text.at || !text.len || text.len > f->seen) return;
+        f->seen -= text.len;
+        memcpy(f->bytes + f->seen, text.at, text.len);
+        if (n < CONTEXT_TOKENS && SEEN_BYTES - f->seen <= CONTEXT_BYTES) f->context = f->seen;
     }
-    f->before = 0;
-    while (n > 0) {
-        n--;
-        memcpy(f->bytes + f->before, texts[n].at, texts[n].len);
-        f->before += texts[n].len;
+}
+
+/* --- whitespace --------------------------------------------------------------------------------------------- */
+
+/* The visible bytes of ASCII that may come next, the first `most` of them. */
+static cdz_status find_next(const forced_text *f, uint32_t most, char *next, uint32_t *n)
+{
+    *n = 0;
+    for (int byte = '!'; byte <= '~' && *n < most; byte++) {
+        uint32_t to = f->state;
+        next[*n] = (char)byte;
+        CDZ_TRY(f->api->feed(f->step, f->at.constraint, &next[*n], 1, &to));
+        if (to) ++*n;
     }
-    f->n = f->before;
+    return CDZ_OK;
+}
+
+/* Adds bytes if they may come. */
+static cdz_status add(forced_text *f, size_t most, cdz_string bytes)
+{
+    uint32_t to = f->state;
+    if (bytes.len > most - f->n) return CDZ_OK;
+    CDZ_TRY(f->api->feed(f->step, f->at.constraint, bytes.at, bytes.len, &to));
+    if (!to) return CDZ_OK;
+    memcpy(f->bytes + f->n, bytes.at, bytes.len);
+    f->n += bytes.len;
+    f->state = to;
+    return CDZ_OK;
+}
+
+/* Adds the only byte that is no whitespace, and what usually stands before it. */
+static cdz_status add_blank(forced_text *f, size_t most)
+{
+    uint32_t to = f->state, n_next;
+    char blank[USUAL_MOST], next[2];
+    if (f->api->accepts(f->at.constraint, f->state)) return CDZ_OK;
+    CDZ_TRY(f->api->feed(f->step, f->at.constraint, " ", 1, &to));
+    if (!to) return CDZ_OK;
+    CDZ_TRY(find_next(f, 2, next, &n_next));
+    if (n_next != 1) return CDZ_OK;
+    const size_t n = usual_blank(f->bytes + f->seen, f->n - f->seen, next[0], blank);
+    if (n) CDZ_TRY(add(f, most, (cdz_string){blank, (uint32_t)n}));
+    return add(f, most, (cdz_string){next, 1});
+}
+
+/* --- the text ------------------------------------------------------------------------------------------------ */
+
+static cdz_status add_forced(forced_text *f, size_t most)
+{
+    char *const at = f->bytes + f->n;
+    const size_t n = f->api->forced(f->at.constraint, f->state, at, most - f->n);
+    f->n += n;
+    return f->api->feed(f->step, f->at.constraint, at, n, &f->state);
+}
+
+static cdz_status find_text(forced_text *f)
+{
+    const forced_params *p = f->step->params;
+    const size_t most = SEEN_BYTES + (size_t)p->most_bytes;
+    for (size_t had = 0; f->state && f->n != had;) {
+        had = f->n;
+        CDZ_TRY(add_forced(f, most));
+        if (f->n == had && p->whitespace) CDZ_TRY(add_blank(f, most));
+    }
+    return CDZ_OK;
 }
 
 /* Finds the first of the row's constraints that forces something. */
 static cdz_status find_forced(forced_text *f, const cdz_draft *draft)
 {
     const cdz_constrained_host *host = cdz_get_constrained(f->step);
-    const forced_params *p = f->step->params;
     put_before(f, draft->history);
-    for (uint32_t i = 0; host && f->n == f->before; i++) {
+    for (uint32_t i = 0; host && f->n == SEEN_BYTES; i++) {
         f->at = (cdz_row_constraint){.size = sizeof f->at};
         CDZ_TRY(host->nth(f->step, draft->row, i, &f->at));
         if (!f->at.constraint) break;
-        if (f->at.state)
-            f->n += f->api->forced(f->at.constraint, f->at.state, f->bytes + f->before,
-                                   (size_t)p->most_bytes);
+        f->state = f->at.state;
+        CDZ_TRY(find_text(f));
     }
     return CDZ_OK;
 }
 
 /* --- tokens ------------------------------------------------------------------------------------------------ */
 
-/* The tokens of a text from its byte `skip` on, if one begins there. */
-static cdz_status cut(const forced_text *f, size_t from, size_t skip, cdz_ids *out)
+/* The tokens of the text from its byte `skip` on, if one begins there. */
+static cdz_status cut_at(const forced_text *f, size_t from, size_t skip, cdz_ids *out)
 {
     cdz_ids ids;
-    size_t at = 0;
     uint32_t i = 0;
     CDZ_TRY(f->text->encode(f->step, f->bytes + from, f->n - from, false, &ids));
-    for (; i < ids.len && at < skip; i++) at += f->text->token_text(f->step, ids.at[i]).len;
-    *out = at == skip ? (cdz_ids){ids.at + i, ids.len - i} : (cdz_ids){NULL, 0};
+    for (; i < ids.len && from < skip; i++) from += f->text->token_text(f->step, ids.at[i]).len;
+    *out = from == skip ? (cdz_ids){ids.at + i, ids.len - i} : (cdz_ids){NULL, 0};
     return CDZ_OK;
 }
 
-/* Whether a token may come in this state that goes past the `left` forced bytes. */
-static cdz_status longer_may_come(const forced_text *f, uint32_t state, size_t left, uint64_t *bits,
-                                  uint32_t n_words, bool *may)
+static cdz_status cut(const forced_text *f, cdz_ids *out)
 {
-    *may = false;
-    CDZ_TRY(f->api->allowed(f->step, f->at.constraint, state, bits, n_words));
-    for (uint32_t w = 0; w < n_words && !*may; w++)
-        for (uint64_t rest = bits[w]; rest && !*may; rest &= rest - 1) {
-            const int32_t id = (int32_t)(64 * w) + __builtin_ctzll(rest);
-            *may = f->text->token_text(f->step, id).len > left;
-        }
+    CDZ_TRY(cut_at(f, f->context, SEEN_BYTES, out));
+    return out->len ? CDZ_OK : cut_at(f, SEEN_BYTES, SEEN_BYTES, out);
+}
+
+static bool is_alnum(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* A few of the visible bytes that may come behind the text, of letters and digits where some may. */
+static cdz_status find_ends(const forced_text *f, char ends[MOST_ENDS], uint32_t *n)
+{
+    char next['~' - '!' + 1];
+    uint32_t n_next, n_words = 0;
+    CDZ_TRY(find_next(f, sizeof next, next, &n_next));
+    for (uint32_t i = 0; i < n_next; i++) n_words += is_alnum(next[i]);
+    for (uint32_t i = 0, k = 0; n_words && i < n_next; i++)
+        if (is_alnum(next[i])) next[k++] = next[i];
+    const uint32_t n_of = n_words ? n_words : n_next;
+    *n = n_of < MOST_ENDS ? n_of : MOST_ENDS;
+    for (uint32_t i = 0; i < *n; i++) ends[i] = next[(2 * i + 1) * n_of / (2 * *n)];
     return CDZ_OK;
 }
 
-/* Keeps the tokens that follow the constraint, up to the place where a longer one may come. */
-static cdz_status keep_sure(const forced_text *f, cdz_ids *ids)
+/* How many tokens stay as they are before one of the ends. */
+static cdz_status count_same(forced_text *f, cdz_ids ids, char end, uint32_t *n)
 {
-    const uint32_t n_words = (f->step->request->n_vocab + 63) / 64;
-    uint64_t *bits = cdz_scratch(f->step, n_words * sizeof *bits);
-    uint32_t *states = cdz_scratch(f->step, (ids->len + 1) * sizeof *states), n = 0;
-    size_t *left = cdz_scratch(f->step, (ids->len + 1) * sizeof *left);
-    if (!bits || !states || !left) return cdz_fail(f->step, CDZ_E_NOMEM, "no memory");
-    states[0] = f->at.state;
-    left[0] = f->n - f->before;
-    for (; n < ids->len; n++) {
-        const size_t len = f->text->token_text(f->step, ids->at[n]).len;
-        states[n + 1] = states[n];
-        CDZ_TRY(f->api->feed_token(f->step, f->at.constraint, ids->at[n], &states[n + 1]));
-        if (!states[n + 1] || len > left[n]) break;
-        left[n + 1] = left[n] - len;
+    cdz_ids with;
+    f->bytes[f->n++] = end;
+    const cdz_status st = cut(f, &with);
+    f->n--;
+    for (*n = 0; st == CDZ_OK && *n < ids.len && *n < with.len && ids.at[*n] == with.at[*n];) ++*n;
+    return st;
+}
+
+/* Keeps the tokens that stay before at least half of the ends. */
+static cdz_status keep_likely(forced_text *f, cdz_ids *ids)
+{
+    char ends[MOST_ENDS];
+    uint32_t n_ends, same[MOST_ENDS];
+    CDZ_TRY(find_ends(f, ends, &n_ends));
+    for (uint32_t i = 0; i < n_ends; i++) { /* sorted as they come */
+        uint32_t n, k = i;
+        CDZ_TRY(count_same(f, *ids, ends[i], &n));
+        for (; k && same[k - 1] > n; k--) same[k] = same[k - 1];
+        same[k] = n;
     }
-    const uint32_t known = n;
-    for (uint32_t back = 1; back <= LOOK_BACK && back <= known; back++) {
-        const uint32_t k = known - back;
-        bool may;
-        CDZ_TRY(longer_may_come(f, states[k], left[k], bits, n_words, &may));
-        if (may) n = k;
+    if (n_ends) ids->len = same[n_ends / 2];
+    return CDZ_OK;
+}
+
+/* Keeps the tokens that the constraint allows: a tokenizer that changes texts may give others. */
+static cdz_status keep_allowed(const forced_text *f, cdz_ids *ids)
+{
+    uint32_t state = f->at.state;
+    for (uint32_t n = 0; n < ids->len; n++) {
+        CDZ_TRY(f->api->feed_token(f->step, f->at.constraint, ids->at[n], &state));
+        if (!state) ids->len = n;
     }
-    ids->len = n;
     return CDZ_OK;
 }
 
@@ -140,10 +225,10 @@ static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
     (void)dec;
     if (draft->room == 0 || !f.api || !f.text || !f.text->present(step)) return CDZ_OK;
     CDZ_TRY(find_forced(&f, draft));
-    if (f.n == f.before) return CDZ_OK;
-    CDZ_TRY(cut(&f, 0, f.before, &ids));
-    if (ids.len == 0) CDZ_TRY(cut(&f, f.before, 0, &ids));
-    CDZ_TRY(keep_sure(&f, &ids));
+    if (f.n == SEEN_BYTES) return CDZ_OK;
+    CDZ_TRY(cut(&f, &ids));
+    CDZ_TRY(keep_likely(&f, &ids));
+    CDZ_TRY(keep_allowed(&f, &ids));
     draft->tokens = (cdz_ids){ids.at, ids.len < draft->room ? ids.len : draft->room};
     return CDZ_OK;
 }

@@ -29,7 +29,7 @@ static cdz_status need_store(cdz_probe *t, cdz_error *err)
     if (t->grammars) return CDZ_OK;
     if (!t->tokens) CDZ_TRY(make_vocab(t, err));
     t->grammars = t->tokens ? cdz_grammar_store_new(t->tokens->tokenizer, NULL)
-                            : cdz_grammar_store_over(t->vocab);
+                            : cdz_grammar_store_over(t->vocab, NULL);
     return t->grammars ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 

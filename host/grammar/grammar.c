@@ -47,6 +47,12 @@ void cdz_grammar_free(cdz_grammar *grammar)
     free(grammar);
 }
 
+void cdz_grammar_use_by(cdz_grammar *grammar, cdz_grammar_use *use)
+{
+    grammar->states.use = use;
+    (void)cdz_grammar_states_forget_limit(&grammar->states);
+}
+
 uint32_t cdz_grammar_start(const cdz_grammar *grammar)
 {
     return grammar->states.start;

@@ -22,11 +22,10 @@ typedef struct cdz_grammar_vocab cdz_grammar_vocab;
 
 enum {
     CDZ_GRAMMAR_MAX_BYTES = 16 << 20,  /* of a source */
-    CDZ_GRAMMAR_MAX_STATES = 4000000,  /* of a network */
+    CDZ_GRAMMAR_MAX_STATES = 4000000,  /* of a network; and those made for a user while running */
     CDZ_GRAMMAR_MAX_MS = 20000,        /* of compiling */
-    CDZ_GRAMMAR_MAX_CONFIGS = 4000000, /* states made while running */
     CDZ_GRAMMAR_MAX_ITEMS = 50000,     /* places a state may stand at */
-    CDZ_GRAMMAR_MAX_PLACES = 33554432, /* of all those states together */
+    CDZ_GRAMMAR_MAX_PLACES = 33554432, /* of all states made for a user together */
     CDZ_GRAMMAR_MASK_BYTES = 64 << 20, /* of masks kept */
 };
 
@@ -58,6 +57,14 @@ void cdz_grammar_free(cdz_grammar *grammar); /* NULL is fine */
 
 /* --- states --------------------------------------------------------------------------------------- */
 
+/* What a user's texts have made of a grammar's states; begins zeroed. */
+typedef struct cdz_grammar_use {
+    uint32_t n_states, n_places;
+} cdz_grammar_use;
+
+/* For whom states are made from now on: the limits of running are each user's own, and those that another has met are
+ * forgotten. Until this is called there is one user, the grammar's own. use outlives the calls. */
+void cdz_grammar_use_by(cdz_grammar *grammar, cdz_grammar_use *use);
 uint32_t cdz_grammar_start(const cdz_grammar *grammar);
 uint32_t cdz_grammar_feed(cdz_grammar *grammar, uint32_t state, const char *bytes, size_t n);
 bool cdz_grammar_accepts(cdz_grammar *grammar, uint32_t state);

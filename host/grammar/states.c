@@ -14,6 +14,7 @@ enum {
     EXPLORED_SHARE = 8,  /* of the edges of a network, as many steps are taken ahead */
     EXPLORED_ITEMS = 64, /* a configuration of more places is left to those who come to it */
     ALIKE_ITEMS = 8,     /* bytes that lead to at most so many items are looked for together */
+    FILLED_ITEMS = 64,   /* a row that leads to more is found byte by byte */
 };
 
 static void no_memory(cdz_grammar_states *s)
@@ -75,28 +76,30 @@ static void work_clear(cdz_grammar_states *s)
     s->n_work = 0;
 }
 
-static void push(cdz_grammar_states *s, uint32_t node, uint32_t frame, uint32_t count)
+/* Which of the work an item is, which is added if it is not there; 0 also in trouble. */
+static uint32_t push(cdz_grammar_states *s, uint32_t node, uint32_t frame, uint32_t count)
 {
     const cdz_net_item item = {node, frame, count};
-    if (s->status != CDZ_OK) return;
+    if (s->status != CDZ_OK) return 0;
     cdz_item_table *t = &s->seen;
     if (!cdz_item_table_room(t, s->n_work, item_hash, s)) {
         no_memory(s);
-        return;
+        return 0;
     }
     uint32_t at = cdz_item_mix(node, frame, count) & (t->size - 1);
     for (uint32_t i; (i = t->at[at]) != 0; at = (at + 1) & (t->size - 1))
-        if (same_item(&s->work[i - 1], &item)) return;
+        if (same_item(&s->work[i - 1], &item)) return i - 1;
     if (s->n_work >= CDZ_GRAMMAR_MAX_ITEMS) {
         TROUBLE(s, CDZ_E_LIMIT, CDZ_NET_CROWDED, CDZ_GRAMMAR_MAX_ITEMS);
-        return;
+        return 0;
     }
     if (!cdz_grow(&s->work, &s->work_cap, (size_t)s->n_work + 1, sizeof *s->work)) {
         no_memory(s);
-        return;
+        return 0;
     }
     s->work[s->n_work++] = item;
     t->at[at] = s->n_work;
+    return s->n_work - 1;
 }
 
 /* Everyone who waits for the frame's rule goes on. */
@@ -106,7 +109,7 @@ static void resume_callers(cdz_grammar_states *s, uint32_t frame)
     const cdz_net_config *c = &s->configs[f.config];
     for (uint32_t i = 0; i < c->n_callers; i++) {
         const cdz_net_caller *k = &s->callers[c->callers + i];
-        if (k->rule == f.rule) push(s, k->to, k->frame, k->count);
+        if (k->rule == f.rule) (void)push(s, k->to, k->frame, k->count);
     }
 }
 
@@ -135,12 +138,12 @@ static uint32_t config_hash(const void *of, uint32_t config)
 
 static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
 {
-    if (s->n_configs >= CDZ_GRAMMAR_MAX_CONFIGS) {
+    if (s->use->n_states >= s->net->limits.max_states) {
         TROUBLE(s, CDZ_E_LIMIT, "the grammar has been in more than %u states (grammar_max_states)",
-                CDZ_GRAMMAR_MAX_CONFIGS);
+                s->net->limits.max_states);
         return 0;
     }
-    if (s->n_kernel > CDZ_GRAMMAR_MAX_PLACES - s->n_items) {
+    if (s->use->n_places > CDZ_GRAMMAR_MAX_PLACES - s->n_kernel) {
         TROUBLE(s, CDZ_E_LIMIT,
                 "the states that the grammar has been in stand at more than %u places "
                 "(grammar_max_states)",
@@ -158,6 +161,8 @@ static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
                                                 .slack = CDZ_NET_SLACK_ALL,
                                                 .way_slack = CDZ_NET_SLACK_ALL};
     s->n_items += s->n_kernel;
+    s->use->n_places += s->n_kernel;
+    s->use->n_states++;
     return s->config_table.at[slot] = s->n_configs++;
 }
 
@@ -229,8 +234,8 @@ static void call(cdz_grammar_states *s, uint32_t config, const cdz_net_item *ite
         add_caller(s, &caller);
         frame = frame_of(s, e->arg, config);
     }
-    push(s, rule->start, frame, 0);
-    if (rule->nullable) push(s, e->to, item->frame, item->count);
+    (void)push(s, rule->start, frame, 0);
+    if (rule->nullable) (void)push(s, e->to, item->frame, item->count);
 }
 
 /* Looks at a count: whether it is below a border, and how far from it. */
@@ -267,18 +272,18 @@ static bool close_item(cdz_grammar_states *s, uint32_t config, cdz_net_item item
         switch (e->kind) {
         case CDZ_NET_TOKENS: c->tokens = true; /* fall through */
         case CDZ_NET_BYTES: live = true; break;
-        case CDZ_NET_NOTHING: push(s, e->to, item.frame, item.count); break;
+        case CDZ_NET_NOTHING: (void)push(s, e->to, item.frame, item.count); break;
         case CDZ_NET_CALL: call(s, config, &item, e); break;
         case CDZ_NET_COUNT_IN:
             if (rule->max == UINT32_MAX || is_below(item.count, rule->max, &c->slack))
-                push(s, e->to, item.frame, item.count);
+                (void)push(s, e->to, item.frame, item.count);
             break;
         case CDZ_NET_COUNT_ADD:
-            push(s, e->to, item.frame, cdz_net_counted(rule, item.count));
+            (void)push(s, e->to, item.frame, cdz_net_counted(rule, item.count));
             break;
         default:
             if (!rule->min || !is_below(item.count, rule->min, &c->slack))
-                push(s, e->to, item.frame, item.count);
+                (void)push(s, e->to, item.frame, item.count);
         }
     }
     return live;
@@ -292,7 +297,7 @@ static void close_config(cdz_grammar_states *s, uint32_t config)
     work_clear(s);
     for (uint32_t i = 0; i < c.n_items; i++) {
         const cdz_net_item item = s->items[c.items + i];
-        push(s, item.node, item.frame, item.count);
+        (void)push(s, item.node, item.frame, item.count);
     }
     c.callers = s->n_callers;
     s->n_kernel = 0;
@@ -315,6 +320,7 @@ static void close_config(cdz_grammar_states *s, uint32_t config)
     }
     if (s->n_kernel) memcpy(s->items + s->n_items, s->kernel, s->n_kernel * sizeof *s->items);
     s->n_items += s->n_kernel;
+    s->use->n_places += s->n_kernel;
     c.closed = true;
     s->configs[config] = c;
     if (!cdz_grammar_frames_settle(s, config, first_frame)) no_memory(s);
@@ -346,7 +352,7 @@ static void step(cdz_grammar_states *s, uint32_t config, uint8_t byte)
         for (uint32_t k = s->net->first[item.node]; k < s->net->first[item.node + 1]; k++) {
             const cdz_net_edge *e = &s->net->edges[k];
             if (e->kind == CDZ_NET_BYTES && e->lo <= byte && byte <= e->hi)
-                push(s, e->to, item.frame, item.count);
+                (void)push(s, e->to, item.frame, item.count);
         }
     }
 }
@@ -448,6 +454,62 @@ uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t
     return to;
 }
 
+/* What the bytes of each class lead to: a bit for each item of the work. False: there are too many. */
+static bool find_targets(cdz_grammar_states *s, const cdz_net_config *c, uint64_t *targets)
+{
+    work_clear(s);
+    for (uint32_t i = 0; i < c->n_live; i++) {
+        const cdz_net_item item = s->items[c->live + i];
+        for (uint32_t k = s->net->first[item.node]; k < s->net->first[item.node + 1]; k++) {
+            const cdz_net_edge *e = &s->net->edges[k];
+            if (e->kind != CDZ_NET_BYTES) continue;
+            const uint32_t lo = s->net->class_of[e->lo], hi = s->net->class_of[e->hi];
+            const uint32_t to = push(s, e->to, item.frame, item.count);
+            if (s->n_work > FILLED_ITEMS || s->status != CDZ_OK) return false;
+            for (uint32_t class = lo; class <= hi; class ++) targets[class] |= (uint64_t)1 << to;
+        }
+    }
+    return true;
+}
+
+/* The configuration of some of a list of items. */
+static uint32_t settle_some(cdz_grammar_states *s, const cdz_net_item *items, uint64_t which)
+{
+    work_clear(s);
+    for (; which; which &= which - 1) {
+        const cdz_net_item *item = &items[__builtin_ctzll(which)];
+        (void)push(s, item->node, item->frame, item->count);
+    }
+    return settle(s);
+}
+
+/* Classes that lead to the same items lead to one configuration. */
+static void fill_by_targets(cdz_grammar_states *s, uint32_t *row, const uint64_t *targets)
+{
+    cdz_net_item items[FILLED_ITEMS];
+    memcpy(items, s->work, s->n_work * sizeof *items);
+    for (uint32_t class = 0; class < s->net->n_classes; class ++) {
+        if (row[class] != CDZ_STATE_UNKNOWN) continue;
+        const uint32_t to = settle_some(s, items, targets[class]);
+        if (s->status != CDZ_OK) return;
+        for (uint32_t k = class; k < s->net->n_classes; k++)
+            if (targets[k] == targets[class]) row[k] = to;
+    }
+}
+
+void cdz_grammar_states_fill(cdz_grammar_states *s, uint32_t config)
+{
+    uint64_t targets[256] = {0};
+    if (!cdz_grammar_states_row(s, config) || s->configs[config].full) return;
+    const cdz_net_config c = s->configs[config];
+    uint32_t *row = s->rows + (size_t)(c.next - 1) * s->net->n_classes;
+    if (find_targets(s, &c, targets) && s->n_work) fill_by_targets(s, row, targets);
+    for (uint32_t class = 0; class < s->net->n_classes; class ++)
+        if (row[class] == CDZ_STATE_UNKNOWN)
+            (void)cdz_grammar_states_next(s, config, s->net->sample[class]);
+    s->configs[config].full = s->status == CDZ_OK;
+}
+
 bool cdz_grammar_states_accepts(cdz_grammar_states *s, uint32_t config)
 {
     if (!config) return false;
@@ -469,12 +531,12 @@ uint32_t cdz_grammar_states_token(cdz_grammar_states *s, uint32_t config, uint32
         for (uint32_t k = s->net->first[item.node]; k < s->net->first[item.node + 1]; k++) {
             const cdz_net_edge *e = &s->net->edges[k];
             if (e->kind == CDZ_NET_TOKENS && cdz_net_has_token(s->net, e->arg, id))
-                push(s, e->to, item.frame, item.count);
+                (void)push(s, e->to, item.frame, item.count);
         }
     }
     for (uint32_t i = 0; bytes && i < s->configs[bytes].n_items; i++) {
         const cdz_net_item item = s->items[s->configs[bytes].items + i];
-        push(s, item.node, item.frame, item.count);
+        (void)push(s, item.node, item.frame, item.count);
     }
     return settle(s);
 }
@@ -539,6 +601,7 @@ uint64_t cdz_grammar_states_bytes(const cdz_grammar_states *s)
 bool cdz_grammar_states_begin(cdz_grammar_states *s, cdz_net *net)
 {
     *s = (cdz_grammar_states){.net = net, .n_configs = 1, .n_frames = 1, .status = CDZ_OK};
+    s->use = &s->own;
     if (!cdz_grow(&s->configs, &s->configs_cap, 1, sizeof *s->configs) ||
         !cdz_grow(&s->frames, &s->frames_cap, 1, sizeof *s->frames) ||
         !cdz_item_table_room(&s->seen, 0, item_hash, s))

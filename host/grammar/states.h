@@ -44,6 +44,7 @@ typedef struct cdz_net_config {
     cdz_net_slack slack, way_slack; /* of closing it; of finding ways */
     bool accepts, tokens;           /* tokens: some live item takes a token by its number */
     bool closed;                    /* live, callers, slack and the two above are known */
+    bool full;                      /* nothing in its row is CDZ_STATE_UNKNOWN */
     cdz_net_classes takes;          /* classes of bytes that may come; known with next */
 } cdz_net_config;
 
@@ -64,6 +65,7 @@ typedef struct cdz_grammar_states {
     uint32_t n_work, work_cap, n_kernel, kernel_cap;
     cdz_item_table seen; /* of work */
     uint32_t start;
+    cdz_grammar_use *use, own; /* for whom states are made */
     cdz_status status;
     cdz_error error;
 } cdz_grammar_states;
@@ -75,7 +77,8 @@ bool cdz_grammar_states_begin(cdz_grammar_states *states, cdz_net *net);
 /* Makes the configurations near the beginning, so that the first masks need not: about as many as compiling takes time for. */
 void cdz_grammar_states_explore(cdz_grammar_states *states);
 void cdz_grammar_states_free(cdz_grammar_states *states);
-/* After a look ahead: a limit that it met is forgotten, for the text may never come there. False: there was trouble. */
+/* After a look ahead: a limit that it met is forgotten, for the text may never come there. False: there was trouble. What was found
+ * out until then is not kept. */
 bool cdz_grammar_states_forget_limit(cdz_grammar_states *states);
 /* The configuration after a byte; 0: none, or trouble, which states->status tells. */
 uint32_t cdz_grammar_states_next(cdz_grammar_states *states, uint32_t config, uint8_t byte);
@@ -94,6 +97,16 @@ static inline const uint32_t *cdz_grammar_states_row(cdz_grammar_states *states,
     cdz_net_slack_join(&states->met, &states->configs[config].slack);
     return states->rows + (size_t)(row - 1) * states->net->n_classes;
 }
+/* The same by a byte, where the row mostly has it. */
+static inline uint32_t cdz_grammar_states_look(cdz_grammar_states *states, uint32_t config,
+                                               uint8_t byte)
+{
+    const uint32_t *row = cdz_grammar_states_row(states, config);
+    const uint32_t to = row ? row[states->net->class_of[byte]] : 0;
+    return to == CDZ_STATE_UNKNOWN ? cdz_grammar_states_next(states, config, byte) : to;
+}
+/* Makes all of a row known, in one go through the edges: for who asks about most of it. */
+void cdz_grammar_states_fill(cdz_grammar_states *states, uint32_t config);
 /* The classes of bytes that may come; NULL: the configuration is dead, or there is trouble. Lives as a row does. */
 const cdz_net_classes *cdz_grammar_states_takes(cdz_grammar_states *states, uint32_t config);
 /* Whether all characters of a kind lead to one configuration (*to; 0: none may come). */

@@ -1,5 +1,6 @@
 /* store.c - constraints by their text: a list in the order of use, which is short, and bytes counted when they are given
- * back. Compiling holds no lock: whoever comes second with the same text finds the first one's.
+ * back. Compiling holds no lock: whoever comes second with the same text finds the first one's. Whoever asks gets a constraint
+ * of its own, which counts what is made for it of the compiled form that all share.
  *
  * Invariant (check_list): the list is the same from both ends, its bytes are the store's, and beyond the limit it has only
  * what somebody holds. Thread: any, under the store's lock; of one grammar, under its own. */
@@ -13,11 +14,12 @@
 #include "base/mutex.h"
 #include "grammar/states.h"
 
-struct cdz_constraint {
+typedef struct compiled {
     cdz_grammar_store *store;
-    cdz_constraint *newer, *older; /* in the store's list; under its lock, as the next three */
-    uint32_t holders;
-    bool listed; /* false: goes with its last holder */
+    struct compiled *newer, *older; /* in the store's list; under its lock, as the next four */
+    uint32_t holders;               /* of all constraints that it is lent by */
+    cdz_constraint *spare;          /* constraints that nobody holds */
+    bool listed;                    /* false: goes with its last holder */
     uint64_t bytes;
     cdz_grammar_kind kind;
     char *key; /* what it begins behind, and each text: each with a NUL */
@@ -25,6 +27,13 @@ struct cdz_constraint {
     cdz_mutex lock; /* of the grammar, which makes states when asked */
     cdz_grammar *grammar;
     atomic_bool broken; /* a limit of running was met */
+} compiled;
+
+struct cdz_constraint {
+    compiled *of;
+    uint32_t holders;     /* under the store's lock */
+    cdz_grammar_use use;  /* under the grammar's */
+    cdz_constraint *next; /* spare one */
 };
 
 struct cdz_grammar_store {
@@ -33,7 +42,7 @@ struct cdz_grammar_store {
     const cdz_grammar_vocab *vocab;
     cdz_grammar_vocab *own; /* vocab, where the store made it */
     cdz_grammar_store_options options;
-    cdz_constraint *newest, *oldest;
+    compiled *newest, *oldest;
     uint64_t bytes;
     uint32_t held; /* constraints that somebody holds, as often as they are held */
     bool closed;   /* its owner has gone: the last of those takes it along */
@@ -41,7 +50,7 @@ struct cdz_grammar_store {
 
 /* --- the list ------------------------------------------------------------------------------------------- */
 
-static void unlist(cdz_constraint *c)
+static void unlist(compiled *c)
 {
     cdz_grammar_store *s = c->store;
     if (!c->listed) return;
@@ -52,7 +61,7 @@ static void unlist(cdz_constraint *c)
     s->bytes -= c->bytes;
 }
 
-static void list(cdz_constraint *c)
+static void list(compiled *c)
 {
     cdz_grammar_store *s = c->store;
     c->older = s->newest;
@@ -62,15 +71,19 @@ static void list(cdz_constraint *c)
     s->bytes += c->bytes;
 }
 
-static void destroy(cdz_constraint *c)
+static void destroy(compiled *c)
 {
+    for (cdz_constraint *one = c->spare, *next; one; one = next) {
+        next = one->next;
+        free(one);
+    }
     cdz_grammar_free(c->grammar);
     cdz_mutex_destroy(&c->lock);
     free(c->key);
     free(c);
 }
 
-static uint64_t bytes_of(const cdz_constraint *c)
+static uint64_t bytes_of(const compiled *c)
 {
     return sizeof *c + c->key_len + cdz_grammar_bytes(c->grammar);
 }
@@ -78,7 +91,7 @@ static uint64_t bytes_of(const cdz_constraint *c)
 /* What nobody holds goes, the oldest first, until the rest fits. */
 static void make_fit(cdz_grammar_store *s)
 {
-    for (cdz_constraint *c = s->oldest, *next; c && s->bytes > s->options.max_bytes; c = next) {
+    for (compiled *c = s->oldest, *next; c && s->bytes > s->options.max_bytes; c = next) {
         next = c->newer;
         if (c->holders) continue;
         unlist(c);
@@ -91,8 +104,8 @@ static void make_fit(cdz_grammar_store *s)
 static void check_list(const cdz_grammar_store *s)
 {
     uint64_t bytes = 0, held = 0, n_free = 0;
-    const cdz_constraint *newer = NULL;
-    for (const cdz_constraint *c = s->newest; c; c = c->older) {
+    const compiled *newer = NULL;
+    for (const compiled *c = s->newest; c; c = c->older) {
         cdz_assert(c->store == s && c->listed && c->newer == newer);
         bytes += c->bytes;
         held += c->holders;
@@ -105,7 +118,7 @@ static void check_list(const cdz_grammar_store *s)
 
 void cdz_constraint_check(const cdz_constraint *constraint)
 {
-    cdz_grammar_store *s = constraint->store;
+    cdz_grammar_store *s = constraint->of->store;
     cdz_mutex_lock(&s->lock);
     cdz_assert(constraint->holders > 0);
     check_list(s);
@@ -140,16 +153,17 @@ cdz_grammar_store *cdz_grammar_store_new(const cdz_tokenizer *tok,
     return s;
 }
 
-cdz_grammar_store *cdz_grammar_store_over(const cdz_grammar_vocab *vocab)
+cdz_grammar_store *cdz_grammar_store_over(const cdz_grammar_vocab *vocab,
+                                          const cdz_grammar_store_options *options)
 {
-    cdz_grammar_store *s = cdz_grammar_store_new(NULL, NULL);
+    cdz_grammar_store *s = cdz_grammar_store_new(NULL, options);
     if (s) s->vocab = vocab;
     return s;
 }
 
 static void destroy_store(cdz_grammar_store *store)
 {
-    for (cdz_constraint *c = store->newest, *older; c; c = older) {
+    for (compiled *c = store->newest, *older; c; c = older) {
         older = c->older;
         cdz_assert(!c->holders);
         destroy(c);
@@ -260,10 +274,10 @@ cdz_status cdz_grammar_compile(const cdz_grammar_source *source, const cdz_gramm
 
 /* --- getting -------------------------------------------------------------------------------------------- */
 
-/* One that has grown to an eighth of what the store may hold, or has met a limit, makes way for a fresh one. */
-static cdz_constraint *find(cdz_grammar_store *s, cdz_grammar_kind kind, const cdz_buf *key)
+/* One that has grown to an eighth of what the store may hold, or of which a limit was met, makes way for a fresh one. */
+static compiled *find(cdz_grammar_store *s, cdz_grammar_kind kind, const cdz_buf *key)
 {
-    for (cdz_constraint *c = s->newest; c; c = c->older) {
+    for (compiled *c = s->newest; c; c = c->older) {
         if (c->kind != kind || c->key_len != key->len) continue;
         if (key->len && memcmp(c->key, key->data, key->len) != 0) continue;
         const bool tired = c->bytes > s->options.max_bytes / 8 || atomic_load(&c->broken);
@@ -273,11 +287,25 @@ static cdz_constraint *find(cdz_grammar_store *s, cdz_grammar_kind kind, const c
             return NULL;
         }
         list(c);
-        c->holders++;
-        s->held++;
         return c;
     }
     return NULL;
+}
+
+/* Under the store's lock: a constraint for one who asks. */
+static cdz_status lend(compiled *c, cdz_constraint **out, cdz_error *err)
+{
+    cdz_constraint *one = c->spare;
+    if (one)
+        c->spare = one->next;
+    else
+        one = malloc(sizeof *one);
+    *out = one;
+    if (!one) return cdz_err_memory(err, "a constraint");
+    *one = (cdz_constraint){.of = c, .holders = 1};
+    c->holders++;
+    c->store->held++;
+    return CDZ_OK;
 }
 
 /* Under the lock; once. */
@@ -292,33 +320,30 @@ static cdz_status need_vocab(cdz_grammar_store *s, cdz_error *err)
     return CDZ_OK;
 }
 
-static cdz_constraint *constraint_new(cdz_grammar_store *s, cdz_grammar_kind kind, cdz_buf *key)
+static compiled *compiled_new(cdz_grammar_store *s, cdz_grammar_kind kind, cdz_buf *key)
 {
-    cdz_constraint *c = calloc(1, sizeof *c);
+    compiled *c = calloc(1, sizeof *c);
     if (!c) return NULL;
-    *c = (cdz_constraint){
-        .store = s, .kind = kind, .key = key->data, .key_len = key->len, .holders = 1};
+    *c = (compiled){.store = s, .kind = kind, .key = key->data, .key_len = key->len};
     *key = (cdz_buf){0};
     cdz_mutex_init(&c->lock);
     return c;
 }
 
-/* Lists a constraint that was compiled; another thread may have been faster. */
-static cdz_constraint *settle(cdz_grammar_store *s, cdz_constraint *made)
+/* Lists what was compiled, and lends it; another thread may have been faster. */
+static cdz_status settle(cdz_grammar_store *s, compiled *made, cdz_constraint **out, cdz_error *err)
 {
     const cdz_buf key = {.data = made->key, .len = made->key_len};
     made->bytes = bytes_of(made);
     cdz_mutex_lock(&s->lock);
-    cdz_constraint *c = find(s, made->kind, &key);
-    if (!c) {
-        list(made);
-        s->held++;
-        make_fit(s);
-    }
+    compiled *c = find(s, made->kind, &key);
+    if (!c) list(made);
+    const cdz_status st = lend(c ? c : made, out, err);
+    make_fit(s);
     check_list(s);
     cdz_mutex_unlock(&s->lock);
     if (c) destroy(made);
-    return c ? c : made;
+    return st;
 }
 
 static cdz_status compile(cdz_grammar_store *s, const cdz_grammar_source *source, cdz_buf *key,
@@ -326,7 +351,7 @@ static cdz_status compile(cdz_grammar_store *s, const cdz_grammar_source *source
 {
     const cdz_grammar_options options = {
         .limits = s->options.limits, .tokenizer = s->tokenizer, .after = source->after};
-    cdz_constraint *made = constraint_new(s, source->kind, key);
+    compiled *made = compiled_new(s, source->kind, key);
     if (!made) return cdz_err_memory(err, "a constraint");
     const cdz_status st = cdz_grammar_compile(source, &options, &made->grammar, err);
     if (st != CDZ_OK) {
@@ -334,8 +359,7 @@ static cdz_status compile(cdz_grammar_store *s, const cdz_grammar_source *source
         return st;
     }
     cdz_grammar_prepare(made->grammar, s->vocab);
-    *out = settle(s, made);
-    return CDZ_OK;
+    return settle(s, made, out, err);
 }
 
 cdz_status cdz_constraint_get(cdz_grammar_store *store, const cdz_grammar_source *source,
@@ -351,37 +375,45 @@ cdz_status cdz_constraint_get(cdz_grammar_store *store, const cdz_grammar_source
     }
     cdz_mutex_lock(&store->lock);
     cdz_status st = need_vocab(store, err);
-    if (st == CDZ_OK) *out = find(store, source->kind, &key);
+    compiled *known = st == CDZ_OK ? find(store, source->kind, &key) : NULL;
+    if (known) st = lend(known, out, err);
     check_list(store);
     cdz_mutex_unlock(&store->lock);
-    if (st == CDZ_OK && !*out) st = compile(store, source, &key, out, err);
+    if (st == CDZ_OK && !known) st = compile(store, source, &key, out, err);
     cdz_buf_free(&key);
     return st;
 }
 
 void cdz_constraint_hold(cdz_constraint *constraint)
 {
-    cdz_mutex_lock(&constraint->store->lock);
+    compiled *c = constraint->of;
+    cdz_mutex_lock(&c->store->lock);
     cdz_assert(constraint->holders > 0);
     constraint->holders++;
-    constraint->store->held++;
-    cdz_mutex_unlock(&constraint->store->lock);
+    c->holders++;
+    c->store->held++;
+    cdz_mutex_unlock(&c->store->lock);
 }
 
 void cdz_constraint_release(cdz_constraint *constraint)
 {
     if (!constraint) return;
-    cdz_grammar_store *s = constraint->store;
-    cdz_mutex_lock(&constraint->lock);
-    const uint64_t bytes = bytes_of(constraint);
-    cdz_mutex_unlock(&constraint->lock);
+    compiled *c = constraint->of;
+    cdz_grammar_store *s = c->store;
+    cdz_mutex_lock(&c->lock);
+    const uint64_t bytes = bytes_of(c);
+    cdz_mutex_unlock(&c->lock);
     cdz_mutex_lock(&s->lock);
     cdz_assert(constraint->holders > 0);
-    if (constraint->listed) s->bytes += bytes - constraint->bytes;
-    constraint->bytes = bytes;
-    const bool last = --constraint->holders == 0 && !constraint->listed;
+    if (c->listed) s->bytes += bytes - c->bytes;
+    c->bytes = bytes;
+    if (--constraint->holders == 0) {
+        constraint->next = c->spare;
+        c->spare = constraint;
+    }
+    const bool last = --c->holders == 0 && !c->listed;
     const bool store_too = --s->held == 0 && s->closed;
-    if (last) destroy(constraint);
+    if (last) destroy(c);
     make_fit(s);
     check_list(s);
     cdz_mutex_unlock(&s->lock);
@@ -390,67 +422,76 @@ void cdz_constraint_release(cdz_constraint *constraint)
 
 /* --- asking --------------------------------------------------------------------------------------------- */
 
-/* Under its lock: why a state is 0 that should not be, if there is a reason. */
+/* The grammar, locked until `leave`: what states are made, and what limits are met, is this one's. */
+static cdz_grammar *enter(cdz_constraint *constraint)
+{
+    cdz_mutex_lock(&constraint->of->lock);
+    cdz_grammar_use_by(constraint->of->grammar, &constraint->use);
+    return constraint->of->grammar;
+}
+
+static void leave(cdz_constraint *constraint)
+{
+    cdz_mutex_unlock(&constraint->of->lock);
+}
+
+/* Between those: why a state is 0 that should not be, if there is a reason. */
 static cdz_status look(cdz_constraint *c, cdz_error *err)
 {
-    const cdz_status st = cdz_grammar_trouble(c->grammar, err);
-    if (st != CDZ_OK) atomic_store(&c->broken, true);
+    const cdz_status st = cdz_grammar_trouble(c->of->grammar, err);
+    if (st != CDZ_OK) atomic_store(&c->of->broken, true);
     return st;
 }
 
 uint32_t cdz_constraint_start(cdz_constraint *constraint)
 {
-    return cdz_grammar_start(constraint->grammar);
+    return cdz_grammar_start(constraint->of->grammar);
 }
 
 cdz_status cdz_constraint_feed(cdz_constraint *constraint, const char *bytes, size_t n,
                                uint32_t *state, cdz_error *err)
 {
-    cdz_mutex_lock(&constraint->lock);
-    *state = cdz_grammar_feed(constraint->grammar, *state, bytes, n);
+    *state = cdz_grammar_feed(enter(constraint), *state, bytes, n);
     const cdz_status st = *state ? CDZ_OK : look(constraint, err);
-    cdz_mutex_unlock(&constraint->lock);
+    leave(constraint);
     return st;
 }
 
 cdz_status cdz_constraint_feed_token(cdz_constraint *constraint, int32_t id, uint32_t *state,
                                      cdz_error *err)
 {
-    cdz_mutex_lock(&constraint->lock);
-    *state = cdz_grammar_feed_token(constraint->grammar, constraint->store->vocab, *state, id);
+    cdz_grammar *g = enter(constraint);
+    *state = cdz_grammar_feed_token(g, constraint->of->store->vocab, *state, id);
     const cdz_status st = *state ? CDZ_OK : look(constraint, err);
-    cdz_mutex_unlock(&constraint->lock);
+    leave(constraint);
     return st;
 }
 
 bool cdz_constraint_accepts(cdz_constraint *constraint, uint32_t state)
 {
-    cdz_mutex_lock(&constraint->lock);
-    const bool accepts = cdz_grammar_accepts(constraint->grammar, state);
-    cdz_mutex_unlock(&constraint->lock);
+    const bool accepts = cdz_grammar_accepts(enter(constraint), state);
+    leave(constraint);
     return accepts;
 }
 
 cdz_status cdz_constraint_allowed(cdz_constraint *constraint, uint32_t state, uint64_t *bits,
                                   uint32_t n_words, cdz_error *err)
 {
-    const cdz_grammar_vocab *vocab = constraint->store->vocab;
+    const cdz_grammar_vocab *vocab = constraint->of->store->vocab;
     const uint32_t known = (cdz_grammar_vocab_size(vocab) + 63) / 64,
                    n = known < n_words ? known : n_words;
     const uint64_t *mask = NULL;
-    cdz_mutex_lock(&constraint->lock);
-    const cdz_status st = cdz_grammar_allowed(constraint->grammar, vocab, state, &mask, err);
+    const cdz_status st = cdz_grammar_allowed(enter(constraint), vocab, state, &mask, err);
     if (st != CDZ_OK) (void)look(constraint, NULL);
     if (st == CDZ_OK && n) memcpy(bits, mask, n * sizeof *bits);
-    cdz_mutex_unlock(&constraint->lock);
+    leave(constraint);
     memset(bits + n, 0, (n_words - n) * sizeof *bits);
     return st;
 }
 
 size_t cdz_constraint_forced(cdz_constraint *constraint, uint32_t state, char *out, size_t room)
 {
-    cdz_mutex_lock(&constraint->lock);
-    const size_t n = cdz_grammar_forced(constraint->grammar, state, out, room);
-    cdz_mutex_unlock(&constraint->lock);
+    const size_t n = cdz_grammar_forced(enter(constraint), state, out, room);
+    leave(constraint);
     return n;
 }

@@ -1,8 +1,10 @@
 /* store.h - compiled constraints, kept by their text and shared by requests, and the vocabulary they are asked over.
  *
  * A store belongs to a tokenizer. What nobody holds stays until the bytes of all are more than the store's limit; then
- * those go that were not wanted for the longest time. A constraint that has grown large by use is compiled anew for those
- * who come after. Any thread may call; one constraint serves one caller at a time. */
+ * those go that were not wanted for the longest time. What has grown large by use, or of which somebody met a limit of running, is
+ * compiled anew for those who come after. Those limits are each constraint's own: every cdz_constraint_get gives
+ * one, and those of one text share the compiled form and its states. Any thread may call; one compiled form serves one caller at a
+ * time. */
 #ifndef CDZ_HOST_GRAMMAR_STORE_H
 #define CDZ_HOST_GRAMMAR_STORE_H
 
@@ -26,11 +28,12 @@ typedef struct cdz_grammar_source {
     const char *after; /* the text that it begins behind; NULL: none */
 } cdz_grammar_source;
 
-/* tok NULL: a vocabulary is given with cdz_grammar_store_over. NULL: out of memory. */
+/* tok NULL: a vocabulary is given with cdz_grammar_store_over. options may be NULL. NULL: out of memory. */
 cdz_grammar_store *cdz_grammar_store_new(const cdz_tokenizer *tok,
                                          const cdz_grammar_store_options *options);
 /* The same over a vocabulary that outlives it. */
-cdz_grammar_store *cdz_grammar_store_over(const cdz_grammar_vocab *vocab);
+cdz_grammar_store *cdz_grammar_store_over(const cdz_grammar_vocab *vocab,
+                                          const cdz_grammar_store_options *options);
 /* Constraints that are held stay, and the store with them until the last is given back. NULL is fine. */
 void cdz_grammar_store_free(cdz_grammar_store *store);
 

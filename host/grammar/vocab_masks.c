@@ -17,12 +17,25 @@ enum {
     WORTH_PREPARING = 4, /* nodes looked at ahead for each edge of a network */
     PREPARED = 40,       /* states near the beginning whose masks are made ahead */
     WORTH_ASKING = 12,   /* tokens below a node, for a look at all of them at once */
+    WORTH_COMPARING = 8, /* bytes that two states are asked about, for all of them at once */
 };
 
 /* Where a walk is among brothers, and the state before them. */
 typedef struct vocab_level {
-    uint32_t at, end, state, other; /* other: that of the state compared with */
+    uint32_t at, end, state;
 } vocab_level;
+
+/* Two states that are compared, and the classes of bytes that may lead them to different ones. */
+typedef struct state_pair {
+    uint32_t state, other;
+    cdz_net_classes differ;
+} state_pair;
+
+/* The same of a walk that compares. */
+typedef struct pair_level {
+    uint32_t at, end;
+    state_pair pair;
+} pair_level;
 
 /* The state that a kept mask was made for, and by how much the counts of another may differ that has the same. */
 typedef struct mask_origin {
@@ -38,6 +51,7 @@ typedef struct cdz_grammar_masks {
     uint32_t *by_shape; /* mask + 1, the newest of a shape; N_SHAPES of them, where the grammar counts */
     uint32_t of_cap, n, n_slabs, slabs_cap, origins_cap;
     vocab_level *path; /* by depth */
+    pair_level *pairs; /* by depth */
     uint64_t *scratch; /* the mask computed last */
 } cdz_grammar_masks;
 
@@ -47,8 +61,9 @@ typedef struct mask_work {
     const cdz_grammar_vocab *v;
     cdz_grammar_masks *m;
     vocab_level *path;
-    uint64_t *bits; /* the scratch of those */
-    uint32_t n;     /* nodes looked at */
+    uint64_t *bits;  /* the scratch of those */
+    uint32_t n;      /* nodes looked at */
+    state_pair last; /* compared */
 } mask_work;
 
 void cdz_grammar_masks_free(cdz_grammar_masks *m)
@@ -60,6 +75,7 @@ void cdz_grammar_masks_free(cdz_grammar_masks *m)
     free(m->origins);
     free(m->by_shape);
     free(m->path);
+    free(m->pairs);
     free(m->scratch);
     free(m);
 }
@@ -211,15 +227,17 @@ static void walk_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roots,
         const bool all = all_below(w->s, node, to, plain);
         take_ids(t, node->ids, all ? node->ids_past : node->ids + node->n_ids, w->bits);
         if (!all && node->n_children)
-            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to, 0};
+            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to};
     }
 }
 
 /* Those whose bytes are of a class. */
-static void roots_of(const cdz_net *net, const cdz_vocab_trie *t, uint32_t class, vocab_level *roots)
+static bool roots_of(const cdz_net *net, const cdz_vocab_trie *t, uint32_t class, uint32_t *at,
+                     uint32_t *end)
 {
-    roots->at = t->root_of[net->sample[class]];
-    roots->end = t->root_of[class + 1 < net->n_classes ? net->sample[class + 1] : 256u];
+    *at = t->root_of[net->sample[class]];
+    *end = t->root_of[class + 1 < net->n_classes ? net->sample[class + 1] : 256u];
+    return *at < *end;
 }
 
 /* Marks the tokens that may come. plain: the trie holds plain tokens alone, so that in a state which every plain character leads
@@ -231,9 +249,10 @@ static void walk(mask_work *w, const cdz_vocab_trie *t, uint32_t state, bool pla
     const cdz_net_classes takes = *known;
     for (uint32_t i = 0; i < 4; i++)
         for (uint64_t left = takes.bits[i]; left; left &= left - 1) {
-            vocab_level roots = {0, 0, state, 0};
-            roots_of(w->s->net, t, 64 * i + (uint32_t)__builtin_ctzll(left), &roots);
-            if (roots.at < roots.end) walk_roots(w, t, roots, plain);
+            vocab_level roots = {0, 0, state};
+            if (roots_of(w->s->net, t, 64 * i + (uint32_t)__builtin_ctzll(left), &roots.at,
+                         &roots.end))
+                walk_roots(w, t, roots, plain);
         }
 }
 
@@ -276,13 +295,13 @@ static void take_tails(mask_work *w, const cdz_vocab_trie *t, uint32_t root, uin
 {
     uint32_t to = state, depth = 0;
     const cdz_vocab_node *node = &t->nodes[root];
-    w->path[0] = (vocab_level){0, 0, 0, 0};
+    w->path[0] = (vocab_level){0, 0, 0};
     for (;;) {
         w->n += 1 + node->n_children;
         for (uint32_t k = node->ids; k < node->ids + node->n_ids; k++)
             if (t->chars[k] >= lo && t->chars[k] <= hi) cdz_vocab_set(w->bits, t->ids[k]);
         if (node->n_children)
-            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to, 0};
+            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to};
         while (depth && !next_brother(w->s, t, &w->path[depth], &to)) depth--;
         if (!depth) return;
         node = &t->nodes[w->path[depth].at++];
@@ -350,23 +369,12 @@ static uint32_t like_which(cdz_grammar_states *s, uint32_t state)
     return 0;
 }
 
-/* Makes all transitions of a state known. */
-static void fill_row(cdz_grammar_states *s, uint32_t state)
-{
-    const uint32_t *row = cdz_grammar_states_row(s, state);
-    for (uint32_t class = 0; row && class < s->net->n_classes; class ++) {
-        if (row[class] != CDZ_STATE_UNKNOWN) continue;
-        (void)cdz_grammar_states_next(s, state, s->net->sample[class]);
-        row = cdz_grammar_states_row(s, state);
-    }
-}
-
 /* The classes of bytes that lead two states, of which one may be dead, to different ones. */
 static cdz_net_classes find_differing(cdz_grammar_states *s, uint32_t state, uint32_t other)
 {
     cdz_net_classes differ = {{0}};
-    fill_row(s, state);
-    fill_row(s, other);
+    cdz_grammar_states_fill(s, state);
+    cdz_grammar_states_fill(s, other);
     const uint32_t *to = cdz_grammar_states_row(s, state), *its = cdz_grammar_states_row(s, other);
     for (uint32_t class = 0; class < s->net->n_classes; class ++)
         if ((to ? to[class] : 0) != (its ? its[class] : 0))
@@ -374,20 +382,41 @@ static cdz_net_classes find_differing(cdz_grammar_states *s, uint32_t state, uin
     return differ;
 }
 
-static void correct_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roots)
+/* For a look at n brothers: of few it is found out one by one where they lead. */
+static state_pair compare(mask_work *w, uint32_t state, uint32_t other, uint32_t n)
+{
+    if (n < WORTH_COMPARING)
+        return (state_pair){state, other, {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}}};
+    if (w->last.state != state || w->last.other != other)
+        w->last = (state_pair){state, other, find_differing(w->s, state, other)};
+    return w->last;
+}
+
+/* The next brother whose byte may lead the two to different states; false: there is none. */
+static bool next_differing(const cdz_net *net, const cdz_vocab_trie *t, pair_level *l)
+{
+    for (; l->at < l->end; l->at++) {
+        const uint32_t class = net->class_of[t->bytes[l->at]];
+        if (l->pair.differ.bits[class / 64] >> (class % 64) & 1) return true;
+    }
+    return false;
+}
+
+static void correct_roots(mask_work *w, const cdz_vocab_trie *t, pair_level roots)
 {
     uint32_t depth = 0;
-    w->path[0] = roots;
+    pair_level *const path = w->m->pairs;
+    path[0] = roots;
     for (;;) {
-        vocab_level *l = &w->path[depth];
-        if (l->at == l->end) {
+        pair_level *l = &path[depth];
+        if (!next_differing(w->s->net, t, l)) {
             if (!depth--) return;
             continue;
         }
         const uint8_t byte = t->bytes[l->at];
         const cdz_vocab_node *node = &t->nodes[l->at++];
-        const uint32_t to = cdz_grammar_states_next(w->s, l->state, byte);
-        const uint32_t its = cdz_grammar_states_next(w->s, l->other, byte);
+        const uint32_t to = cdz_grammar_states_look(w->s, l->pair.state, byte);
+        const uint32_t its = cdz_grammar_states_look(w->s, l->pair.other, byte);
         if (to == its) continue;
         w->n += 1 + node->n_children;
         if (!to) {
@@ -396,19 +425,20 @@ static void correct_roots(mask_work *w, const cdz_vocab_trie *t, vocab_level roo
         }
         take_ids(t, node->ids, node->ids + node->n_ids, w->bits);
         if (node->n_children)
-            w->path[++depth] = (vocab_level){node->child, node->child + node->n_children, to, its};
+            path[++depth] = (pair_level){node->child, node->child + node->n_children,
+                                         compare(w, to, its, node->n_children)};
     }
 }
 
 /* Corrects the bits of tokens that lead a state elsewhere than the one whose mask they are. */
-static void correct(mask_work *w, const cdz_vocab_trie *t, uint32_t state, uint32_t other,
-                    const cdz_net_classes *differ)
+static void correct(mask_work *w, const cdz_vocab_trie *t, const state_pair *pair)
 {
     for (uint32_t i = 0; i < 4; i++)
-        for (uint64_t left = differ->bits[i]; left; left &= left - 1) {
-            vocab_level roots = {0, 0, state, other};
-            roots_of(w->s->net, t, 64 * i + (uint32_t)__builtin_ctzll(left), &roots);
-            if (roots.at < roots.end) correct_roots(w, t, roots);
+        for (uint64_t left = pair->differ.bits[i]; left; left &= left - 1) {
+            pair_level roots = {0, 0, *pair};
+            if (roots_of(w->s->net, t, 64 * i + (uint32_t)__builtin_ctzll(left), &roots.at,
+                         &roots.end))
+                correct_roots(w, t, roots);
         }
 }
 
@@ -440,14 +470,12 @@ static bool take_alike(mask_work *w, uint32_t state)
     if (!other || !take_free(w, other)) return false;
     const uint32_t spaced = cdz_grammar_states_next(w->s, state, ' ');
     const uint32_t its = cdz_grammar_states_next(w->s, other, ' ');
-    const cdz_net_classes here = find_differing(w->s, state, other);
-    cdz_net_classes behind = {{0}};
-    if (spaced != its) behind = find_differing(w->s, spaced, its);
+    const state_pair here = {state, other, find_differing(w->s, state, other)};
+    state_pair behind = {spaced, its, {{0}}};
+    if (spaced != its) behind.differ = find_differing(w->s, spaced, its);
     for (int p = 0; p < CDZ_N_PARTS; p++) {
-        if (p >= CDZ_PART_SPACED && p < CDZ_PART_BLANK)
-            correct(w, &w->v->tries[p], spaced, its, &behind);
-        else
-            correct(w, &w->v->tries[p], state, other, &here);
+        const bool is_spaced = p >= CDZ_PART_SPACED && p < CDZ_PART_BLANK;
+        correct(w, &w->v->tries[p], is_spaced ? &behind : &here);
     }
     return true;
 }
@@ -551,7 +579,9 @@ static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
     g->masks->path = malloc(((size_t)v->depth + 2) * sizeof *g->masks->path);
     g->masks->scratch = malloc(((size_t)v->n_words + 1) * sizeof *g->masks->scratch);
     if (g->net.counts) g->masks->by_shape = calloc(N_SHAPES, sizeof *g->masks->by_shape);
-    if (g->masks->path && g->masks->scratch && (g->masks->by_shape || !g->net.counts))
+    g->masks->pairs = malloc(((size_t)v->depth + 2) * sizeof *g->masks->pairs);
+    if (g->masks->path && g->masks->pairs && g->masks->scratch &&
+        (g->masks->by_shape || !g->net.counts))
         return g->masks;
     cdz_grammar_masks_free(g->masks);
     g->masks = NULL;
@@ -562,7 +592,7 @@ static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
 static uint32_t compute(cdz_grammar *g, cdz_grammar_masks *m, uint32_t state)
 {
     const cdz_grammar_vocab *v = m->vocab;
-    mask_work w = {&g->states, v, m, m->path, m->scratch, 0};
+    mask_work w = {.s = &g->states, .v = v, .m = m, .path = m->path, .bits = m->scratch};
     if (!state) {
         memset(w.bits, 0, v->n_words * sizeof *w.bits);
         return 0;

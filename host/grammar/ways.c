@@ -1,6 +1,8 @@
 /* ways.c - whether all characters of a kind lead from a configuration to one other: so whole parts of a vocabulary may come at once. */
 #include "grammar/states.h"
 
+enum { FEW_PLACES = 16 }; /* of a configuration whose row is filled at once */
+
 /* Characters whose bytes differ independently. */
 typedef struct way_block {
     uint8_t n, lo[4], hi[4];
@@ -109,6 +111,8 @@ static uint32_t find_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way
     if (begin < 2) return begin ? 1 : 2;
     const uint32_t next = cdz_grammar_states_next(s, config, 'a');
     if (way == CDZ_WAY_PLAIN && plain_by_nodes(s, config)) return next + 2;
+    if (way <= CDZ_WAY_WORD && s->configs[config].n_live <= FEW_PLACES)
+        cdz_grammar_states_fill(s, config); /* it is about most bytes */
     for (uint32_t i = 0; i < n_blocks[way]; i++)
         if (!block_leads(s, config, &blocks[i], 0, next)) return 1;
     return next + 2;
@@ -120,7 +124,8 @@ bool cdz_grammar_states_way(cdz_grammar_states *s, uint32_t config, cdz_net_way 
     if (!known) {
         const cdz_net_slack before = s->met;
         s->met = CDZ_NET_SLACK_ALL;
-        s->configs[config].ways[way] = known = find_way(s, config, way);
+        known = find_way(s, config, way);
+        if (s->status == CDZ_OK) s->configs[config].ways[way] = known;
         cdz_net_slack_join(&s->configs[config].way_slack, &s->met);
         s->met = before;
     }

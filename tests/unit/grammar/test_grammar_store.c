@@ -53,12 +53,15 @@ static void one_text_is_one_constraint(void **unused)
 {
     (void)unused;
     cdz_grammar_vocab *vocab = vocab_of_letters();
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
-    cdz_constraint *a = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+"),
-                   *b = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+"),
-                   *other = get(store, CDZ_GRAMMAR_REGEX, "[a-d]+");
-    assert_ptr_equal(a, b);
-    assert_ptr_not_equal(a, other);
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab, NULL);
+    cdz_constraint *a = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
+    const uint64_t one = cdz_grammar_store_bytes(store);
+    cdz_constraint *b = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
+    assert_ptr_not_equal(a, b);
+    assert_int_equal(cdz_grammar_store_bytes(store), one);
+    assert_int_equal(after(a, "ab"), after(b, "ab"));
+    cdz_constraint *other = get(store, CDZ_GRAMMAR_REGEX, "[a-d]+");
+    assert_true(cdz_grammar_store_bytes(store) > one);
     assert_int_equal(after(a, "d"), 0);
     assert_int_not_equal(after(other, "d"), 0);
     assert_true(cdz_constraint_accepts(a, after(a, "abc")));
@@ -69,8 +72,9 @@ static void one_text_is_one_constraint(void **unused)
     assert_int_equal(bits[1] | bits[2], 0);
     cdz_constraint_release(a);
     cdz_constraint_release(b);
+    const uint64_t all = cdz_grammar_store_bytes(store);
     b = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+"); /* nobody held it: it was kept */
-    assert_ptr_equal(a, b);
+    assert_int_equal(cdz_grammar_store_bytes(store), all);
     cdz_grammar_store_free(store); /* what is held lives on */
     assert_true(cdz_constraint_accepts(b, after(b, "cab")));
     cdz_constraint_release(b);
@@ -92,7 +96,7 @@ static void kinds_are_told_apart(void **unused)
         {CDZ_GRAMMAR_SCHEMA, "{\"enum\": [\"a\", 5]}", "\"a\"", "6"},
     };
     cdz_grammar_vocab *vocab = vocab_of_letters();
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab, NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cdz_constraint *c = get(store, rows[i].kind, rows[i].source);
         assert_true(cdz_constraint_accepts(c, after(c, rows[i].in)));
@@ -129,7 +133,7 @@ static void what_must_come(void **unused)
          "", "{\"name\":true}"},
     };
     cdz_grammar_vocab *vocab = vocab_of_letters();
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab, NULL);
     char out[64];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cdz_constraint *c = get(store, rows[i].kind, rows[i].source);
@@ -156,7 +160,7 @@ static void memory_is_bounded(void **unused)
                      CDZ_E_NOT_FOUND); /* no tokenizer */
     cdz_grammar_store_free(store);
     cdz_grammar_vocab *vocab = vocab_of_letters();
-    small = cdz_grammar_store_over(vocab);
+    small = cdz_grammar_store_over(vocab, NULL);
     cdz_grammar_store_limit(small, LIMIT);
     for (int i = 0; i < 1000; i++) {
         char text[64];
@@ -200,7 +204,7 @@ static void a_thousand_schemas_take_what_the_limit_says(void **unused)
 {
     enum { LIMIT_MIB = 8 };
     cdz_grammar_vocab *vocab = vocab_of_letters();
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab, NULL);
     cdz_buf text = {0};
     (void)unused;
     cdz_grammar_store_limit(store, LIMIT_MIB << 20);
@@ -221,6 +225,116 @@ static void a_thousand_schemas_take_what_the_limit_says(void **unused)
     cdz_buf_free(&text);
     cdz_grammar_store_free(store);
     cdz_grammar_vocab_free(vocab);
+}
+
+/* Text number i of n letters a and b. */
+static const char *letters_of(uint32_t i, uint32_t n, char out[32])
+{
+    for (uint32_t k = 0; k < n; k++) out[k] = i >> k & 1 ? 'a' : 'b';
+    out[n] = '\0';
+    return out;
+}
+
+/* Leads texts through a constraint until a limit is met; the number of the text that met it. */
+static uint32_t spend(cdz_constraint *c, uint32_t n)
+{
+    char text[32];
+    cdz_error err = {0};
+    for (uint32_t i = 0; i < 1u << n; i++) {
+        uint32_t state = cdz_constraint_start(c);
+        if (cdz_constraint_feed(c, letters_of(i, n, text), n, &state, &err) == CDZ_OK) continue;
+        assert_int_equal(err.code, CDZ_E_LIMIT);
+        assert_string_equal(err.text,
+                            "the grammar has been in more than 200 states (grammar_max_states)");
+        assert_int_equal(state, 0);
+        return i;
+    }
+    fail_msg("no limit was met");
+    return 0;
+}
+
+/* Of those who share a compiled constraint each has limits of running of its own, and whoever comes later gets a fresh one. */
+static void a_limit_falls_on_who_meets_it(void **unused)
+{
+    enum { N = 10 };
+    static const char source[] = "[ab]*a[ab]{8}"; /* a state for each of the last nine letters */
+    const cdz_grammar_store_options options = {.limits = {.max_states = 200}};
+    cdz_grammar_vocab *vocab = vocab_of_letters();
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab, &options);
+    cdz_constraint *heavy = get(store, CDZ_GRAMMAR_REGEX, source),
+                   *light = get(store, CDZ_GRAMMAR_REGEX, source);
+    char text[32];
+    uint64_t bits[1];
+    (void)unused;
+    const uint32_t known = after(light, "babbabbaab");
+    const uint32_t met = spend(heavy, N);
+    assert_int_equal(after(heavy, "babbabbaab"), known); /* nothing new: also heavy may */
+    assert_int_equal(spend(heavy, N), met);
+    for (uint32_t i = 0; i < 8; i++) { /* known ones, and new */
+        const uint32_t state = after(light, letters_of(met + i, N, text));
+        assert_int_not_equal(state, 0);
+        assert_true(cdz_constraint_accepts(light, state) == (text[N - 9] == 'a'));
+        assert_int_equal(cdz_constraint_allowed(light, state, bits, 1, NULL), CDZ_OK);
+        assert_int_equal(bits[0], 3);
+    }
+    assert_int_equal(after(light, "babbabbaab"), known);
+    cdz_constraint *later = get(store, CDZ_GRAMMAR_REGEX, source);
+    assert_true(spend(light, N) > met);  /* its own, on top of what heavy made */
+    assert_true(spend(later, N) <= met); /* all anew */
+    cdz_constraint_release(heavy);
+    cdz_constraint_release(light);
+    cdz_constraint_release(later);
+    cdz_grammar_store_free(store);
+    cdz_grammar_vocab_free(vocab);
+}
+
+/* The masks along a text for a user, up to the first that a limit leaves out; how many there are. */
+static uint32_t masks_along(cdz_grammar *g, const cdz_grammar_vocab *vocab, cdz_grammar_use *use,
+                            const char *text, uint64_t *masks)
+{
+    const uint64_t *mask;
+    uint32_t n = 0, state = cdz_grammar_start(g);
+    cdz_grammar_use_by(g, use);
+    for (; state && n <= strlen(text); n++) {
+        if (cdz_grammar_allowed(g, vocab, state, &mask, NULL) != CDZ_OK) break;
+        masks[n] = mask[0];
+        state = cdz_grammar_feed(g, state, &text[n], text[n] != '\0');
+    }
+    assert_true(n > strlen(text) || cdz_grammar_trouble(g, NULL) == CDZ_E_LIMIT);
+    return n;
+}
+
+/* Wherever a limit cuts short what is being found out for one, another finds out the same as ever. */
+static void check_cut_short(bool by_places)
+{
+    static const char source[] = "{\"properties\": {\"a\": {\"type\": \"string\", \"maxLength\": "
+                                 "30}, \"b\": {\"enum\": [12, 13]}}}";
+    static const char text[] = "{\"a\": \"some words\", \"b\": 12, \"c\": [1]}";
+    uint64_t right[sizeof text], cut[sizeof text], again[sizeof text];
+    cdz_grammar_vocab *vocab = vocab_of_letters();
+    uint32_t n_cut = 0;
+    for (uint32_t left = 0, n = 0; left < 4000 && n < sizeof text; left++) {
+        cdz_grammar_use spent = {.n_states = CDZ_GRAMMAR_MAX_STATES - left}, none = {0};
+        if (by_places) spent = (cdz_grammar_use){.n_places = CDZ_GRAMMAR_MAX_PLACES - left};
+        cdz_grammar *g;
+        assert_int_equal(cdz_grammar_from_schema(source, sizeof source - 1, NULL, &g, NULL), CDZ_OK);
+        n = masks_along(g, vocab, &spent, text, cut);
+        assert_int_equal(masks_along(g, vocab, &none, text, again), sizeof text);
+        if (left == 0) memcpy(right, again, sizeof right);
+        assert_memory_equal(cut, right, n * sizeof *right);
+        assert_memory_equal(again, right, sizeof right);
+        n_cut += n < sizeof text;
+        cdz_grammar_free(g);
+    }
+    assert_in_range(n_cut, 50, 3900);
+    cdz_grammar_vocab_free(vocab);
+}
+
+static void what_a_limit_cuts_short_is_found_anew(void **unused)
+{
+    (void)unused;
+    check_cut_short(false);
+    check_cut_short(true);
 }
 
 static void *walk(void *arg)
@@ -250,7 +364,7 @@ static void threads_share(void **unused)
     (void)unused;
     pthread_t threads[4];
     cdz_grammar_vocab *vocab = vocab_of_letters();
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab, NULL);
     cdz_grammar_store_limit(store, 20000);
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, walk, store), 0);
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -262,7 +376,7 @@ static void threads_share(void **unused)
 
 static void give_back_twice(void)
 {
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab_of_letters());
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab_of_letters(), NULL);
     cdz_constraint *c = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
     cdz_constraint_release(c);
     cdz_constraint_release(c);
@@ -270,7 +384,7 @@ static void give_back_twice(void)
 
 static void hold_what_nobody_holds(void)
 {
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab_of_letters());
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab_of_letters(), NULL);
     cdz_constraint *c = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
     cdz_constraint_release(c);
     cdz_constraint_hold(c);
@@ -279,7 +393,7 @@ static void hold_what_nobody_holds(void)
 static void hold_and_give_back(void)
 {
     cdz_grammar_vocab *vocab = vocab_of_letters();
-    cdz_grammar_store *store = cdz_grammar_store_over(vocab);
+    cdz_grammar_store *store = cdz_grammar_store_over(vocab, NULL);
     cdz_constraint *c = get(store, CDZ_GRAMMAR_REGEX, "[a-c]+");
     cdz_constraint_hold(c);
     cdz_constraint_check(c);
@@ -309,6 +423,8 @@ int main(void)
         cmocka_unit_test(what_must_come),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(a_thousand_schemas_take_what_the_limit_says),
+        cmocka_unit_test(a_limit_falls_on_who_meets_it),
+        cmocka_unit_test(what_a_limit_cuts_short_is_found_anew),
         cmocka_unit_test(threads_share),
         cmocka_unit_test(broken_promises_are_seen),
     };

@@ -438,6 +438,9 @@ same "no choice at all" "$(cadenza grammar check --choice "$(seq -s, 1 1000)" -p
 same "a schema within the line" "$(cadenza run --json-schema '{"const": "a=1"}' -p a)" '"a=1"'
 same "a schema within the line, asked" "$(cadenza grammar check --json-schema ' {"type": "integer"}' -p 12)" '{"accepts": true, "viable": true}'
 refused "a pattern of too many states" 1 "grammar_max_states" cadenza run --grammar-max-states 100 --regex '(a{50}b){50}' -p a
+same "a limit ends the request that meets it, not the one that shares its constraint" '"finish_reason": "error" grammar_max_states "finish_reason": "length"' \
+    "$(printf '{"prompt": "a", "seed": 1, "kwargs": {"regex": "[ab]*a[ab]{8}", "max_new_tokens": 200, "min_new_tokens": 200, "do_sample": %s}}\n' 'true, "temperature": 9.0' false |
+        cadenza run --grammar-max-states 100 --input - 2>&1 | grep -o 'grammar_max_states\|"finish_reason": "[a-z]*"' | xargs -d '\n')"
 refused "a pattern of too many bytes" 1 "the limit is 10 (grammar_max_bytes)" cadenza run --grammar-max-bytes 10 --regex 'abcdefghijk' -p a
 refused "a truncation that is none" 2 "expected longest_first, only_first or only_second" cadenza tokenize -p a --truncation middle
 refused "a length that is none" 2 "--max-length many" cadenza tokenize -p a --max-length many

@@ -25,6 +25,7 @@ cat > schema.json <<'JSON'
   "x-guidance": {"whitespace_flexible": false}
 }
 JSON
+sed '/x-guidance/d; s/false,$/false/' schema.json > open.json # any whitespace
 cat > tags.json <<'JSON'
 {"triggers": ["river"], "structures": [{"begin": "river is a large natural stream of water named ", "end": ".", "schema": {"enum": ["Europe", "Africa"]}}]}
 JSON
@@ -70,6 +71,7 @@ pipeline() { # case, drafter
     printf '[generation]\ndo_sample = false\nmax_new_tokens = 40\noutput_scores_top = 5\n'
     case $1 in
     whole) echo "json_schema = file:schema.json" ;;
+    open) echo "json_schema = file:open.json" ;;
     behind) printf 'json_schema = file:schema.json\ngrammar_after = .\n' ;;
     trigger) printf 'structural_tag = file:tags.json\nsequence_bias = [[[%s], 6.0]]\n' "$river" ;;
     phase) printf '[phase:think]\nuntil = " Example:"\nmax_tokens = 6\n[phase:answer]\njson_schema = file:schema.json\n' ;;
@@ -83,7 +85,7 @@ river=$(cadenza tokenize "$model" -p ' river' | tr -d '[] \n')
 said() { sed -E 's/, "rounds": \[[^"]*\]//; s/, "seed": [0-9]+//; s/, "timings": \{[^}]*\}//' "$1"; }
 accepted() { grep -o '"rounds": [^"]*' "$1" | grep -oE '\[[0-9]+, [0-9]+\]' | awk -F'[], ]+' '{ n += $2 } END { print n + 0 }'; }
 
-for case in whole behind trigger phase two_phases late; do
+for case in whole open behind trigger phase two_phases late; do
     for drafter in none forced lua:only.lua; do pipeline "$case" "$drafter" > "$case-${drafter//[:.]/_}.ini"; done
     by_forced=0
     for mode in '' '-s do_sample=yes -s seed=7' '-s do_sample=yes -s seed=8 -s temperature=1.5'; do
@@ -100,6 +102,33 @@ for case in whole behind trigger phase two_phases late; do
     if [ "$by_forced" -ge 3 ]; then pass; else fail "$case: $by_forced tokens came by drafts"; fi
 done
 if [ "$by_script" -ge 5 ]; then pass; else fail "the script's drafts were right $by_script times"; fi
+
+# Whitespace that may come is proposed as the text has it: a processor makes the model write texts, whose drafts are not paced.
+write() { # yes or no: propose whitespace
+    cadenza run "$model" --json --pipeline open-forced.ini -s pipeline.processors=lua:write.lua -s pipeline.drafting=fixed \
+        -s "forced.whitespace=$1" -p 'river (noun): a' > "whitespace-$1" 2> err || fail "$text: $(cat err)"
+    local wrote
+    wrote=$(grep -o '"ids": [^]]*\]' "whitespace-$1")
+    [ "$wrote" = "\"ids\": ${ids%]}, 0]" ] || fail "$text: the model wrote $wrote, not $ids"
+}
+while read -r text; do
+    ids=$(cadenza tokenize "$model" --no-special -p "$(printf '%b' "$text")")
+    cat > write.lua <<LUA
+local answer = { ${ids:1:-1}, 0 }
+return cadenza.processor {
+  id = "test.write", version = "1.0.0", needs_ids = true,
+  apply = function(_, ids, row, ctx) row[answer[#ids - ctx.prompt_len + 1]] = 1e9 end,
+}
+LUA
+    write yes
+    write no
+    with=$(accepted whitespace-yes) without=$(accepted whitespace-no)
+    if [ "$with" -gt "$without" ]; then pass; else fail "$text: $with tokens came by drafts, $without without whitespace"; fi
+done <<'TEXTS'
+{"description": "animal", "language": 30}
+{"description":"animal","language":30}
+{\n    "description": "animal",\n    "language": 30\n}
+TEXTS
 
 # Told of, and of nothing else: what a processor tells must be a grammar with a state.
 refuses() { # name, what constraint returns, part of the sentence
