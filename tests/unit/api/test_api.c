@@ -694,7 +694,8 @@ static void the_librarys_threads_take_no_signals(void **state)
     for (const struct dirent *e = readdir(threads); e; e = readdir(threads)) {
         if (e->d_name[0] == '.' || atoi(e->d_name) == (int)getpid()) continue;
         assert_true(blocks(e->d_name, SIGTERM) && blocks(e->d_name, SIGCHLD));
-        n += !blocks(e->d_name, SIGSEGV) && !blocks(e->d_name, SIGPIPE); /* a sanitizer's blocks all */
+        n += !blocks(e->d_name, SIGSEGV) &&
+             !blocks(e->d_name, SIGPIPE); /* a sanitizer's blocks all */
     }
     closedir(threads);
     assert_true(n > 0);
