@@ -683,6 +683,22 @@ static bool blocks(const char *thread, int signal)
     return mask >> (signal - 1) & 1;
 }
 
+static void a_folder_of_plugins_is_there(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_runtime *rt = NULL;
+    const char *const wrong[] = {"/no/such/folder",
+                                 CADENZA_TEST_DATA "/golden/llama_bf16/config.json"};
+    for (size_t i = 0; i < 2; i++) {
+        const cdz_options options = {.size = sizeof options, .plugin_dir = wrong[i]};
+        assert_int_equal(cdz_open(&options, &rt, &err), CDZ_E_NOT_FOUND);
+        assert_non_null(strstr(err.text, wrong[i]));
+        assert_non_null(strstr(err.text, "plugin_dir"));
+        assert_null(rt);
+    }
+}
+
 static void the_librarys_threads_take_no_signals(void **state)
 {
     const fixture *f = *state;
@@ -915,6 +931,7 @@ int main(void)
         cmocka_unit_test(a_time_that_is_over_is_no_time_without_end),
         cmocka_unit_test(bits_do_not_depend_on_who_opens_the_runtime),
         cmocka_unit_test(the_librarys_threads_take_no_signals),
+        cmocka_unit_test(a_folder_of_plugins_is_there),
         cmocka_unit_test(a_child_of_fork_is_told),
         cmocka_unit_test(a_request_may_hold_its_pipeline),
         cmocka_unit_test(a_prompt_longer_than_the_context_is_refused),
