@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "run/pass/limits.h"
 
 struct cdz_reads {
@@ -76,7 +77,7 @@ static cdz_status begin(cdz_reads *reads, cdz_runtime *runtime, cdz_model *model
     cdz_weights *weights = /* which are only looked at */
         (cdz_weights *)(uintptr_t)cdz_run_model_weights(model->run);
     if (add_matrices(&reads->reader, weights) != CDZ_OK) return cdz_err_memory(err, "measuring");
-    const int wrong = pthread_create(&reads->thread, NULL, take_turns, reads);
+    const int wrong = cdz_thread_begin(&reads->thread, take_turns, reads);
     if (!wrong) return CDZ_OK;
     return cdz_err(err, CDZ_E_NOMEM, "no thread for measuring: %s", strerror(wrong));
 }

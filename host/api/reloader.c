@@ -16,6 +16,7 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 
 enum { QUIET_MS = 200, MAX_QUIET_MS = 3600000, POLL_MS = 1000 };
 
@@ -231,7 +232,7 @@ static cdz_status start(cdz_reloader *r, cdz_error *err)
     if (r->wake < 0)
         return cdz_err(err, CDZ_E_IO, "reloading: no descriptor to wake a thread by: %s",
                        strerror(errno));
-    const int failed = pthread_create(&r->thread, NULL, watch, r);
+    const int failed = cdz_thread_begin(&r->thread, watch, r);
     if (failed) return cdz_err(err, CDZ_E_NOMEM, "reloading: no thread: %s", strerror(failed));
     r->has_thread = true;
     return CDZ_OK;

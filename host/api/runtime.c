@@ -5,6 +5,7 @@
  * closes, and nobody is in a call by then. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/entry.h"
@@ -29,8 +30,12 @@ void cdz_free(void *memory)
 
 static cdz_status open_registry(const cdz_options *options, cdz_registry **out, cdz_error *err)
 {
+    struct stat s;
+    const char *folder = options->plugin_dir;
+    if (folder && (stat(folder, &s) != 0 || !S_ISDIR(s.st_mode)))
+        return cdz_err(err, CDZ_E_NOT_FOUND, "plugin_dir %s: is no folder", folder);
     const cdz_registry_options want = {
-        .builtin_dir = options->plugin_dir,
+        .builtin_dir = folder,
         .locks = {options->lock, NULL},
         .allow_model_plugins = options->allow_model_plugins,
         .safe_mode = options->safe_mode,

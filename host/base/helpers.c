@@ -5,11 +5,11 @@
 #include "base/helpers.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 
 struct cdz_helpers {
     cdz_mutex lock;
@@ -77,14 +77,10 @@ void cdz_helpers_free(cdz_helpers *h)
     free(h);
 }
 
-/* Signals are for the program's own threads. The lock is held. */
+/* The lock is held. */
 static int add_thread(cdz_helpers *h)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int wrong = pthread_create(&h->threads[h->n_threads], NULL, help, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int wrong = cdz_thread_begin(&h->threads[h->n_threads], help, h);
     h->n_threads += wrong == 0;
     return wrong;
 }

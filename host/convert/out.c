@@ -31,7 +31,7 @@ cdz_status cdz_target_may(const char *path, bool folder, bool force, cdz_error *
         return cdz_err(err, CDZ_E_INPUT, "%s: is %s already, expected a name for a new %s", path,
                        folder ? "a file" : "a folder", folder ? "folder" : "file");
     if (force) return CDZ_OK;
-    return cdz_err(err, CDZ_E_INPUT, "%s: exists already; --force replaces %s", path,
+    return cdz_err(err, CDZ_E_INPUT, "%s: exists already; force (--force) replaces %s", path,
                    folder ? "an empty folder" : "a file");
 }
 

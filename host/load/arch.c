@@ -517,6 +517,19 @@ static cdz_status read_qk_norm(const cdz_keys *k, cdz_arch *a)
     return CDZ_OK;
 }
 
+/* A model of several parts ties by a key of its own, or by its text part's. Where it says nothing its type would, which is
+ * not known here: then a file without a head is tied (bind.c). */
+static cdz_status read_tied(const cdz_keys *k, cdz_arch *a)
+{
+    bool whole_ties;
+    CDZ_TRY(cdz_key_bool(k, "tie_word_embeddings", a->family->tied, &a->tied));
+    if (!k->whole) return CDZ_OK;
+    const cdz_keys whole = {.object = k->whole, .path = k->path, .err = k->err};
+    CDZ_TRY(cdz_key_bool(&whole, "tie_word_embeddings", true, &whole_ties));
+    a->tied = a->tied || whole_ties;
+    return CDZ_OK;
+}
+
 static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
 {
     const cdz_family *f = a->family;
@@ -546,7 +559,7 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
         CDZ_TRY(cdz_key_bool(k, "use_parallel_residual", f->parallel == CDZ_PARALLEL_UNLESS_SAID,
                              &a->parallel_residual));
     if (f->parallel == CDZ_PARALLEL_IF_SAID) a->one_norm = a->parallel_residual;
-    CDZ_TRY(cdz_key_bool(k, "tie_word_embeddings", f->tied, &a->tied));
+    CDZ_TRY(read_tied(k, a));
     return f->adjusts_inner || f->old_tied ? cdz_key_bool(k, "tie_embedding", a->tied, &a->tied)
                                            : CDZ_OK;
 }
@@ -592,6 +605,7 @@ static void enter_text_part(cdz_keys *k, cdz_arch *out)
     if (!cdz_json_is(part, CDZ_JSON_OBJECT) || !cdz_json_is(type, CDZ_JSON_STRING)) return;
     if (cdz_family_find(type, NULL)) return;
     out->part_of = type->string;
+    k->whole = k->object;
     k->object = part;
     k->prefix = "text_config.";
 }

@@ -12,8 +12,9 @@ typedef struct cdz_key_alias {
 
 typedef struct cdz_keys {
     const cdz_json *object;
-    const char *path;   /* the file, for sentences */
-    const char *prefix; /* of key names in sentences: "rope_scaling."; NULL: none */
+    const char *path;      /* the file, for sentences */
+    const char *prefix;    /* of key names in sentences: "rope_scaling."; NULL: none */
+    const cdz_json *whole; /* what `object` is the text part of; NULL: none */
     const struct cdz_key_alias *aliases; /* other spellings, which win; ends with a key of NULL; or NULL */
     cdz_error *err;
 } cdz_keys;

@@ -210,14 +210,19 @@ static char *path_of(cdz_http_exchange *e, const char *folder)
     return NULL;
 }
 
+/* Whether a file of the folder has one of this owner's names. */
+static bool is_of(const char *file, const char *owner)
+{
+    return *owner ? strncmp(file, owner, strlen(owner)) == 0 : *file != '@';
+}
+
 /* Of the key's names, in their order. */
 static void put_one(const char *folder, const char *file, const char *owner, cdz_buf *out)
 {
     struct stat s;
     char *path = NULL;
     const size_t n = strlen(owner);
-    const bool mine = *owner ? strncmp(file, owner, n) == 0 : *file != '@';
-    if (!mine) return;
+    if (!is_of(file, owner)) return;
     if (asprintf(&path, "%s/%s", folder, file) < 0) {
         out->failed = true;
         return;
@@ -368,18 +373,22 @@ static bool compute(keeping *k)
     return status == CDZ_OK || cdz_serve_fault_of(&e->fault, "prompt", &err);
 }
 
-/* How many files the folder has. */
-static int count_files(const char *folder)
+/* How many names the request's key has. */
+static int count_names(const keeping *k)
 {
     struct dirent **entries = NULL;
-    const int n = scandir(folder, &entries, keep_saved, NULL);
+    char owner[OWNER_DIGITS + 3];
+    owner_of(k->exchange, owner);
+    const int n = scandir(k->folder, &entries, keep_saved, NULL);
+    int names = 0;
+    for (int i = 0; i < n; i++) names += is_of(entries[i]->d_name, owner);
     free_entries(entries, n < 0 ? 0 : n);
-    return n;
+    return names;
 }
 
 static bool check_room(keeping *k)
 {
-    if (access(k->path, F_OK) == 0 || count_files(k->folder) < MOST_NAMES) return true;
+    if (access(k->path, F_OK) == 0 || count_names(k) < MOST_NAMES) return true;
     return cdz_serve_fault_set(&k->exchange->fault, 400, NULL, NULL,
                                "there are %d prefix caches already; remove one", MOST_NAMES);
 }

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/machine_memory.h"
 #include "base/stack.h"
+#include "base/thread.h"
 #include "run/engine/engine_parts.h"
 
 enum { DEFAULT_RUNNING = 256, FEW_WANTS = 16 };
@@ -187,7 +188,7 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     engine->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
     if (!engine->backend) return cdz_err(err, CDZ_E_USAGE, "%s", why);
     CDZ_TRY(cdz_fibres_create(options->fibres, &engine->fibres, err));
-    if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0)
+    if (cdz_thread_begin(&engine->thread, engine_main, engine) != 0)
         return cdz_err(err, CDZ_E_NOMEM, "the system gives no thread for the engine");
     engine->has_thread = true;
     return CDZ_OK;

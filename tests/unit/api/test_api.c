@@ -1,8 +1,10 @@
 /* test_api.c - the embedding interface, on the shipped models. */
+#include <dirent.h>
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -667,6 +669,54 @@ static void bits_do_not_depend_on_who_opens_the_runtime(void **state)
     cdz_close(other.rt);
 }
 
+/* Whether a thread of this process blocks a signal; SigBlk of its status is a mask in hexadecimal digits. */
+static bool blocks(const char *thread, int signal)
+{
+    char path[320], line[128];
+    unsigned long long mask = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "SigBlk: %llx", &mask) == 1) break;
+    fclose(f);
+    return mask >> (signal - 1) & 1;
+}
+
+static void a_folder_of_plugins_is_there(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_runtime *rt = NULL;
+    const char *const wrong[] = {"/no/such/folder",
+                                 CADENZA_TEST_DATA "/golden/llama_bf16/config.json"};
+    for (size_t i = 0; i < 2; i++) {
+        const cdz_options options = {.size = sizeof options, .plugin_dir = wrong[i]};
+        assert_int_equal(cdz_open(&options, &rt, &err), CDZ_E_NOT_FOUND);
+        assert_non_null(strstr(err.text, wrong[i]));
+        assert_non_null(strstr(err.text, "plugin_dir"));
+        assert_null(rt);
+    }
+}
+
+static void the_librarys_threads_take_no_signals(void **state)
+{
+    const fixture *f = *state;
+    float score[2];
+    size_t n = 0;
+    score_of(f, score, 2);
+    DIR *threads = opendir("/proc/self/task");
+    assert_non_null(threads);
+    for (const struct dirent *e = readdir(threads); e; e = readdir(threads)) {
+        if (e->d_name[0] == '.' || atoi(e->d_name) == (int)getpid()) continue;
+        assert_true(blocks(e->d_name, SIGTERM) && blocks(e->d_name, SIGCHLD));
+        n += !blocks(e->d_name, SIGSEGV) &&
+             !blocks(e->d_name, SIGPIPE); /* a sanitizer's blocks all */
+    }
+    closedir(threads);
+    assert_true(n > 0);
+}
+
 /* 0: what would wait for the engine's thread, which a child of fork has not, is refused there; ending waits for nothing. */
 static int use_of_a_child(const fixture *f)
 {
@@ -880,6 +930,8 @@ int main(void)
         cmocka_unit_test(a_struct_without_its_size_is_refused),
         cmocka_unit_test(a_time_that_is_over_is_no_time_without_end),
         cmocka_unit_test(bits_do_not_depend_on_who_opens_the_runtime),
+        cmocka_unit_test(the_librarys_threads_take_no_signals),
+        cmocka_unit_test(a_folder_of_plugins_is_there),
         cmocka_unit_test(a_child_of_fork_is_told),
         cmocka_unit_test(a_request_may_hold_its_pipeline),
         cmocka_unit_test(a_prompt_longer_than_the_context_is_refused),

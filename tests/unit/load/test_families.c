@@ -695,6 +695,32 @@ static const struct {
      {0.25f, 0.25f}},
 };
 
+/* The whole's key or the text part's ties; where the whole says nothing its tensors do. */
+static void a_part_is_tied_as_its_whole(void **state)
+{
+    (void)state;
+#define PART(whole, text)                                                                          \
+    "{\"model_type\":\"seeing\"" whole ",\"text_config\":" CONFIG("llama", text) "}"
+    static const struct {
+        const char *config;
+        bool tied;
+    } cases[] = {
+        {CONFIG("llama", ""), false},
+        {PART("", ""), true},
+        {PART("", ",\"tie_word_embeddings\":false"), true},
+        {PART(",\"tie_word_embeddings\":true", ",\"tie_word_embeddings\":false"), true},
+        {PART(",\"tie_word_embeddings\":false", ""), false},
+        {PART(",\"tie_word_embeddings\":false", ",\"tie_word_embeddings\":true"), true},
+    };
+#undef PART
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        cdz_arena arena = {0};
+        const cdz_arch a = read_well(cases[i].config, &arena);
+        assert_int_equal(a.tied, cases[i].tied);
+        cdz_arena_free(&arena);
+    }
+}
+
 static void rows_find_their_experts(void **state)
 {
     (void)state;
@@ -832,6 +858,7 @@ int main(void)
         cmocka_unit_test(latents_are_one_head_of_keys),
         cmocka_unit_test(wrong_configurations_are_sentences),
         cmocka_unit_test(the_text_part_is_found),
+        cmocka_unit_test(a_part_is_tied_as_its_whole),
         cmocka_unit_test(rows_find_their_experts),
         cmocka_unit_test(no_number_leads_elsewhere),
     };

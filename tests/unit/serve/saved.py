@@ -156,6 +156,14 @@ check("one keeps", call(s, "PUT", "/mine", {"prompt": PROMPT}, "one-key")[1]["bl
 check("the other sees nothing", names(s, "other-key") == [] and call(s, "DELETE", "/mine", key="other-key")[0] == 404)
 check("and has that name too", call(s, "PUT", "/mine", {}, "other-key")[1]["blocks"] == 0)
 check("each its own", names(s, "one-key") == ["mine"] == names(s, "other-key") and len(os.listdir(OWNED)) == 2)
+owner = max(os.listdir(OWNED), key=lambda f: os.path.getsize(os.path.join(OWNED, f))).partition("-")[0]
+for i in range(255):
+    open(os.path.join(OWNED, f"{owner}-more{i}.kv"), "w").close()
+status, answer = call(s, "PUT", "/more", {}, "one-key")
+check("its names are counted", status == 400 and "256 prefix caches already" in answer["error"]["message"], answer)
+check("not with the other's", call(s, "PUT", "/more", {}, "other-key")[0] == 200)
+for i in range(255):
+    os.remove(os.path.join(OWNED, f"{owner}-more{i}.kv"))
 s.stop()
 s = Server(*with_keys)
 check("the key finds it", ask(s, BODY, "one-key") == (128, wanted))
