@@ -732,7 +732,7 @@ static const order_case orders[] = {
     {"READY in a call", {OPENED, done, say_ready}, "apply", unknown, ENDED},
     {"asks, then DONE", {OPENED, ask, done}, "begin", NULL, STAYS},
     {"asks, two turns", {OPENED, ask_twice}, "begin", "spoke out of turn in begin", ENDED},
-    {"DONE, then asks", {OPENED, done, blurt_ask}, "apply", "spoke out of turn in ", WAITS},
+    {"DONE, then asks", {OPENED, done, blurt_ask}, "apply", "its process ", WAITS},
     {"DONE twice", {OPENED, done, blurt_done}, "apply", "spoke out of turn in ", WAITS},
     {"DONE unasked", {OPENED, blurt_done}, "begin", "its process ", WAITS},
     {"three turns", {OPENED, done_thrice}, "begin", "spoke out of turn in begin", ENDED},
