@@ -5,6 +5,7 @@
 #include "base/helpers.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,10 @@ static cdz_helper_errand *next_errand(cdz_helpers *h)
 static void *help(void *arg)
 {
     cdz_helpers *h = arg;
+    sigset_t pipe_only; /* errands write to what others may have closed: an error of theirs, not the program's end */
+    sigemptyset(&pipe_only);
+    sigaddset(&pipe_only, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_only, NULL);
     for (cdz_helper_errand *errand; (errand = next_errand(h));) {
         errand->run(errand->arg);
         atomic_store(&errand->done, true); /* from here on it is the giver's */

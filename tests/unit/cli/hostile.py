@@ -34,7 +34,7 @@ with open("loud.lua", "w") as f:
     f.write("""return cadenza.strategy { id = "org.example.loud", summary = "%s gr\u00fc\u00df \u2014\u00a0", run = function(ctx)
   print("said %s")
   if ctx.seed == 7 then error("%s") end
-  if ctx.seed > 7 then print(ctx:call(ctx.seed == 8 and "say" or "say=one", "x")) end
+  if ctx.seed > 7 then print(ctx:call(ctx.seed == 8 and "say" or "say=one", string.rep("x", 200000))) end
 end }""" % ((BAD,) * 3))
 with open("loud.ini", "w") as f:
     f.write("[pipeline]\nstrategy = lua:loud.lua\n")
@@ -53,8 +53,8 @@ for seed in "1", "7":
 status, out, err = piped("run", BAD)
 check("sentences, piped too", status and SAFE in err and b"\x1b" not in err, err)
 
-# --- tools: a script says a name, and nothing of the command
-status, out, err = piped(*RUN, "--seed", "8", "--tool", "say=echo safe; echo only", "--tool", "other=echo no")
+# --- tools: a script says a name, and nothing of the command, which need not read what it is told
+status, out, err = piped(*RUN, "--seed", "8", "--tool", "say=exec 0<&-; sleep 0.1; echo safe; echo only", "--tool", "other=echo no")
 check("a tool by its name", b"safe" in err, err)
 status, out, err = piped(*RUN, "--seed", "9", "--tool", "say=one=echo reached")
 check("no part of a command is a tool", b"reached" not in err and b'no tool "say=one"' in err, err)
