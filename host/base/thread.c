@@ -6,11 +6,15 @@
 
 int cdz_thread_begin(pthread_t *thread, void *(*work)(void *arg), void *arg)
 {
-    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPIPE, SIGXFSZ};
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    static const int writes[] = {SIGPIPE, SIGXFSZ};
     sigset_t all, before;
     sigfillset(&all);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
+    for (size_t i = 0; i < sizeof writes / sizeof *writes; i++)
+        if (!sigismember(&before, writes[i])) sigdelset(&all, writes[i]);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
     const int wrong = pthread_create(thread, NULL, work, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return wrong;
