@@ -65,14 +65,28 @@ static bool is_call(cdz_reply *r, const char *head, size_t len)
            r->n_calls < CDZ_REPLY_MOST_CALLS;
 }
 
+/* No head at all: what it began with goes, and the rest is text. */
+static void leave_head(cdz_reply *r)
+{
+    for (uint32_t i = FIRST_HEAD; i < N_ENDS; i++)
+        if (cdz_reply_is_marker(r->held.data, r->held.len, ends[i]) > 0) {
+            cdz_reply_take(r, strlen(ends[i]));
+            break;
+        }
+    r->parted = r->told_text;
+    cdz_reply_enter(r, CDZ_REPLY_BODY_TEXT);
+}
+
 bool cdz_reply_step_head(cdz_reply *r)
 {
-    const char *found = memmem(r->held.data, r->held.len, message, sizeof message - 1);
-    if (!found && r->held.len > MOST_HEAD) { /* no head at all */
-        cdz_reply_enter(r, CDZ_REPLY_BODY_TEXT);
+    static const size_t most = MOST_HEAD + sizeof message - 1;
+    const size_t within = r->held.len < most ? r->held.len : most;
+    const char *found = memmem(r->held.data, within, message, sizeof message - 1);
+    if (!found && within < most) return false;
+    if (!found) {
+        leave_head(r);
         return true;
     }
-    if (!found) return false;
     const size_t len = (size_t)(found - r->held.data);
     cdz_reply_place place = place_of(r, r->held.data, len);
     if (is_call(r, r->held.data, len)) place = CDZ_REPLY_BODY_CALL;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 /* close NULL: to the end of the answer, or the next call. drop: the text has no use for it. */
 static const struct {
     const char *open, *close;
@@ -338,7 +340,11 @@ void cdz_reply_feed(cdz_reply *r, const char *text, size_t len)
     for (size_t at = 0; at < len && !r->failed; at += PIECE) {
         cdz_buf_add(&r->held, text + at, len - at < PIECE ? len - at : PIECE);
         r->failed = r->held.failed;
-        while (!r->failed && r->held.len && step(r)) {
+        size_t taken = r->taken;
+        for (int idle = 0; !r->failed && r->held.len && step(r); idle++) {
+            if (r->taken != taken) idle = 0;
+            taken = r->taken;
+            cdz_assert(idle <= CDZ_REPLY_BODY_CALL); /* else it goes in a circle of places */
         }
     }
 }

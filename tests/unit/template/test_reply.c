@@ -21,6 +21,10 @@
 #define PLAIN    "{{ messages }}"
 #define HARMONY  "<|start|>assistant<|channel|>"
 #define SAYS     "<|channel|>final<|message|>"
+#define DOZENS   "twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes "
+#define SOME     DOZENS DOZENS DOZENS DOZENS DOZENS
+#define LONG                                                                                       \
+    SOME SOME SOME "and now no head of a message is as long as this is, whatever it begins with"
 #define SUN      "{\"name\": \"weather\", \"arguments\": {\"place\": \"Oslo\", \"days\": 2}}"
 #define SUN_SAID "weather({\"place\": \"Oslo\", \"days\": 2})"
 
@@ -135,6 +139,9 @@ static const struct {
      "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.weather "
      "<|constrain|>json<|message|>{\"place\": \"Oslo\", \"days\": 2}<|call|>",
      "{Hm.}" SUN_SAID},
+    {HARMONY, "<|channel|>final " SOME SOME SOME "<|message|>a", "a"},
+    {HARMONY, "<|channel|>" LONG, LONG},
+    {HARMONY, "<|start|>" LONG SAYS "a<|channel|><|start|>" LONG "<|end|>", LONG "\n\na\n\n" LONG},
     {HARMONY, " to=functions.now<|channel|>commentary json<|message|>", "now({})"},
     {HARMONY, " to=functions.now<|channel|>commentary json<|message|> {} <|call|>", "now({})"},
     {HARMONY, "<|channel|>commentary to=functions.now<|message|>{\"a\": 1", "{\"a\": 1"},
