@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "cadenza/criterion.h"
 #include "check/checks.h"
 #include "check/probe.h"
@@ -382,14 +383,14 @@ static cdz_check_state judge_edit(cdz_child *c, const cdz_setup *setup, sample *
 /* Whether the token's score is what a mask makes of it. */
 static bool is_masked_so(const sample *s, const uint64_t *bits, uint32_t v)
 {
-    const bool kept = bits[v / 64] >> (v % 64) & 1;
-    return kept ? cdz_same_bits(&s->before[v], &s->after[v], 1) : s->after[v] == -INFINITY;
+    return cdz_bit_is_set(bits, v) ? cdz_same_bits(&s->before[v], &s->after[v], 1)
+                                   : s->after[v] == -INFINITY;
 }
 
 static bool leaves_some(const sample *s, const uint64_t *bits)
 {
     for (uint32_t v = 0; v < s->f->probe->info.n_vocab; v++)
-        if ((bits[v / 64] >> (v % 64) & 1) && s->before[v] > -INFINITY) return true;
+        if (cdz_bit_is_set(bits, v) && s->before[v] > -INFINITY) return true;
     return false;
 }
 
@@ -407,7 +408,7 @@ static cdz_check_state judge_mask(cdz_child *c, const cdz_setup *setup, sample *
         if (!is_masked_so(s, bits, v))
             return cdz_fail_check(
                 c, "with %s, row %u: `mask` %s token %u; apply made its score %.9g of %.9g",
-                setup->text, s->run, bits[v / 64] >> (v % 64) & 1 ? "tells" : "does not tell", v,
+                setup->text, s->run, cdz_bit_is_set(bits, v) ? "tells" : "does not tell", v,
                 (double)s->after[v], (double)s->before[v]);
     return CDZ_CHECK_OK;
 }
@@ -466,7 +467,7 @@ static cdz_check_state compare_allowed(cdz_child *c, const cdz_setup *setup, con
     if (cdz_constraint_allowed(told->constraint, told->state, bits, n_words, &err) != CDZ_OK)
         return cdz_fail_check(c, "with %s: %s", setup->text, err.text);
     for (uint32_t v = 0; v < n && !may_end; v++)
-        if (s->after[v] > -INFINITY && !(bits[v / 64] >> (v % 64) & 1))
+        if (s->after[v] > -INFINITY && !cdz_bit_is_set(bits, v))
             return cdz_fail_check(
                 c,
                 "with %s, row %u: it tells of a constraint that does not allow token "

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sha256.h"
@@ -183,7 +184,7 @@ static cdz_status write_allowed(grammar_job *job, uint32_t state, bool list, cdz
     CDZ_TRY(cdz_grammar_allowed(job->grammar, job->vocab, state, &mask, err));
     cdz_buf_clear(&job->ids);
     for (uint32_t id = 0; id < cdz_grammar_vocab_size(job->vocab); id++)
-        if (mask[id / 64] >> (id % 64) & 1) cdz_buf_printf(&job->ids, n++ ? ",%u" : "%u", id);
+        if (cdz_bit_is_set(mask, id)) cdz_buf_printf(&job->ids, n++ ? ",%u" : "%u", id);
     cdz_sha256_hex(job->ids.data ? job->ids.data : "", job->ids.len, hex);
     cdz_buf_printf(&job->line, ", \"n_allowed\": %u, \"sha256\": \"%s\"", n, hex);
     if (list) cdz_buf_printf(&job->line, ", \"list\": [%s]", job->ids.len ? job->ids.data : "");

@@ -1,6 +1,7 @@
 /* states.c - configurations: closing, stepping, interning. */
 #include "grammar/states.h"
 
+#include "base/bits.h"
 #include "grammar/frames.h"
 #include "grammar/grow.h"
 
@@ -621,7 +622,7 @@ void cdz_grammar_states_explore(cdz_grammar_states *s)
         if (!known || s->configs[c].n_live > EXPLORED_ITEMS) break;
         const cdz_net_classes takes = *known;
         for (uint32_t class = 0; class < s->net->n_classes && left; class ++)
-            if (takes.bits[class / 64] >> (class % 64) & 1) {
+            if (cdz_bit_is_set(takes.bits, class)) {
                 (void)cdz_grammar_states_next(s, c, s->net->sample[class]);
                 left--;
             }

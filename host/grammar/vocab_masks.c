@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "grammar/grow.h"
 #include "grammar/vocab.h"
 
@@ -397,7 +398,7 @@ static bool next_differing(const cdz_net *net, const cdz_vocab_trie *t, pair_lev
 {
     for (; l->at < l->end; l->at++) {
         const uint32_t class = net->class_of[t->bytes[l->at]];
-        if (l->pair.differ.bits[class / 64] >> (class % 64) & 1) return true;
+        if (cdz_bit_is_set(l->pair.differ.bits, class)) return true;
     }
     return false;
 }

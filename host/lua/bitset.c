@@ -1,6 +1,7 @@
 /* bitset.c - sets of token ids, a bit each, so that a grammar's masks stay small and combine fast. */
 #include <string.h>
 
+#include "base/bits.h"
 #include "lua/types.h"
 
 static cdz_lua_bitset *self(lua_State *L)
@@ -117,7 +118,7 @@ static int bitset_test(lua_State *L)
     const cdz_lua_bitset *b = cdz_lua_check_bitset(L, 1, 0);
     const lua_Integer i = luaL_checkinteger(L, 2);
 
-    lua_pushboolean(L, i >= 0 && (lua_Unsigned)i < b->n && (b->words[i / 64] >> (i % 64) & 1) != 0);
+    lua_pushboolean(L, i >= 0 && (lua_Unsigned)i < b->n && cdz_bit_is_set(b->words, (size_t)i));
     return 1;
 }
 
@@ -131,7 +132,7 @@ static int bitset_ids(lua_State *L)
     cdz_lua_charge_elements(L, n);
     int32_t *ids = cdz_lua_push_ids(L, n);
     for (size_t i = 0; i < b->n && at < n; i++)
-        if (b->words[i / 64] >> (i % 64) & 1) ids[at++] = (int32_t)i;
+        if (cdz_bit_is_set(b->words, i)) ids[at++] = (int32_t)i;
     return 1;
 }
 

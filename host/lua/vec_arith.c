@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "lua/types.h"
 
 #define SELF(L)   cdz_lua_check_vec((L), 1)
@@ -425,7 +426,7 @@ static int vec_where(lua_State *L)
     if (x) cdz_lua_check_vec_of(L, 3, v->n);
     cdz_lua_charge_elements(L, v->n);
     for (size_t i = 0; i < v->n; i++) {
-        const bool take = mask ? mask->data[i] != 0 : (bits->words[i / 64] >> (i % 64) & 1) != 0;
+        const bool take = mask ? mask->data[i] != 0 : cdz_bit_is_set(bits->words, i);
         if (take) v->data[i] = x ? x->data[i] : a;
     }
     return return_self(L);

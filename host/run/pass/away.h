@@ -6,6 +6,7 @@
 #ifndef CDZ_HOST_RUN_PASS_AWAY_H
 #define CDZ_HOST_RUN_PASS_AWAY_H
 
+#include "base/bits.h"
 #include "kernels.h"
 
 /* Scores of a row that processors may change (edits.h). */
@@ -20,7 +21,7 @@ typedef struct cdz_edited {
 
 static inline bool cdz_edited_keeps(const cdz_edited *e, size_t id)
 {
-    return !e->masked || (e->kept[id / 64] >> (id % 64) & 1);
+    return !e->masked || cdz_bit_is_set(e->kept, id);
 }
 
 typedef struct cdz_away {
