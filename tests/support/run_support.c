@@ -212,6 +212,16 @@ cdz_outcome *run_well(const rig *r, answer *a)
     return await_well(a);
 }
 
+void must_be_same(const cdz_outcome *a, const cdz_outcome *b, uint32_t n_rows, const char *name)
+{
+    if (a->error.code != b->error.code || strcmp(a->error.text, b->error.text) != 0)
+        fail_msg("%s: \"%s\" and \"%s\"", name, a->error.text, b->error.text);
+    for (uint32_t r = 0; r < n_rows; r++)
+        if (a->rows[r].len != b->rows[r].len ||
+            memcmp(a->rows[r].ids, b->rows[r].ids, a->rows[r].len * sizeof(int32_t)) != 0)
+            fail_msg("%s: other tokens in row %u", name, r);
+}
+
 void answer_free(answer *a)
 {
     cdz_outcome_free(a->outcome);

@@ -82,6 +82,8 @@ cdz_outcome *await(answer *a);
 cdz_outcome *await_well(answer *a);
 cdz_outcome *run(const rig *r, answer *a);
 cdz_outcome *run_well(const rig *r, answer *a);
+/* Ends the test unless both end with the same sentence, or with the same tokens in each of the rows. */
+void must_be_same(const cdz_outcome *a, const cdz_outcome *b, uint32_t n_rows, const char *name);
 void answer_free(answer *a);
 
 /* The scores of all positions of a prompt, (*n) of them in all; free them. */

@@ -14,6 +14,8 @@
 #include "cadenza/ext/ended.h"
 #include "cadenza/observer.h"
 #include "cadenza/processor.h"
+#include "support/must.h"
+#include "support/opened.h"
 
 enum { MOST_IDS = 32, MOST_CALLS = 32, MOST_VOCAB = 1024, PAD = 1 };
 
@@ -87,11 +89,6 @@ OBSERVER(open, .extension = NULL)
 static cdz_runtime *runtime;
 static cdz_model *model;
 
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%s", err->text);
-}
-
 static int open_model(void **state)
 {
     (void)state;
@@ -99,8 +96,8 @@ static int open_model(void **state)
                                                      &c_open.base, &o_all.base,  &o_open.base};
     const cdz_options options = {.size = sizeof options, .n_threads = 1, .kv_bytes = 8u << 20};
     cdz_error err = {0};
-    must(cdz_open(&options, &runtime, &err), &err);
-    must(cdz_model_open(runtime, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &model, &err), &err);
+    runtime = opened_runtime(&options);
+    model = opened_model(runtime, CADENZA_TEST_DATA "/golden/llama_gqa");
     for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
         must(cdz_runtime_add_plugin(runtime, plugins[i], &err), &err);
     return 0;
@@ -119,12 +116,11 @@ static cdz_result *run(const char *lines, const char *json)
     static eye *const eyes[] = {&processor_all,  &processor_open, &criterion_all,
                                 &criterion_open, &observer_all,   &observer_open};
     char ini[256];
-    cdz_pipeline *pipeline = NULL;
     cdz_result *result = NULL;
     cdz_error err = {0};
     for (size_t i = 0; i < sizeof eyes / sizeof eyes[0]; i++) *eyes[i] = (eye){0};
     snprintf(ini, sizeof ini, "[pipeline]\n%s", lines);
-    must(cdz_pipeline_parse(runtime, ini, strlen(ini), "test.ini", &pipeline, &err), &err);
+    cdz_pipeline *pipeline = opened_pipeline(runtime, ini);
     const cdz_request request = {
         .size = sizeof request, .model = model, .pipeline = pipeline, .json = json};
     must(cdz_generate(runtime, &request, &result, &err), &err);

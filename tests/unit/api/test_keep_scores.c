@@ -13,6 +13,8 @@
 #include "cadenza/cadenza.h"
 #include "cadenza/ext/scores.h"
 #include "cadenza/processor.h"
+#include "support/must.h"
+#include "support/opened.h"
 
 enum { MOST_KEPT = 128 };
 
@@ -122,19 +124,14 @@ static const cdz_processor in_rows = {.base = {CDZ_PROCESSOR_BASE, .id = "test.i
 static cdz_runtime *runtime;
 static cdz_model *model;
 
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%s", err->text);
-}
-
 static int open_model(void **state)
 {
     (void)state;
     static const cdz_plugin_base *const plugins[] = {&keeper.base, &in_rows.base};
     const cdz_options options = {.size = sizeof options, .n_threads = 2, .kv_bytes = 8u << 20};
     cdz_error err = {0};
-    must(cdz_open(&options, &runtime, &err), &err);
-    must(cdz_model_open(runtime, CADENZA_TEST_DATA "/golden/llama_gqa", NULL, &model, &err), &err);
+    runtime = opened_runtime(&options);
+    model = opened_model(runtime, CADENZA_TEST_DATA "/golden/llama_gqa");
     for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
         must(cdz_runtime_add_plugin(runtime, plugins[i], &err), &err);
     return 0;
@@ -169,14 +166,13 @@ static void release_kept(void)
 static cdz_status ask(mode m, const char *lines, const char *json, cdz_result **result,
                       cdz_error *err)
 {
-    cdz_pipeline *pipeline = NULL;
+    cdz_pipeline *pipeline = opened_pipeline(runtime, lines);
     release_kept();
     seen.mode = m;
     seen.may = false;
     seen.n_calls = seen.n_given = 0;
     seen.hash = 0xcbf29ce484222325u;
     *result = NULL;
-    must(cdz_pipeline_parse(runtime, lines, strlen(lines), "test.ini", &pipeline, err), err);
     const cdz_request request = {
         .size = sizeof request, .model = model, .pipeline = pipeline, .json = json};
     const cdz_status status = cdz_generate(runtime, &request, result, err);

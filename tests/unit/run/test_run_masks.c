@@ -219,16 +219,6 @@ static void run_chain(const rig *r, chain *c, uint32_t seed, answer *a)
     run(r, a);
 }
 
-static void expect_same(const cdz_outcome *a, const cdz_outcome *b, const char *name)
-{
-    if (a->error.code != b->error.code || strcmp(a->error.text, b->error.text) != 0)
-        fail_msg("%s: \"%s\" and \"%s\"", name, a->error.text, b->error.text);
-    for (uint32_t r = 0; r < ROWS; r++)
-        if (a->rows[r].len != b->rows[r].len ||
-            memcmp(a->rows[r].ids, b->rows[r].ids, a->rows[r].len * sizeof(int32_t)) != 0)
-            fail_msg("%s: other tokens in row %u", name, r);
-}
-
 static bool on_device(void)
 {
     return cdz_env_named("CADENZA_DEVICE") != NULL;
@@ -255,7 +245,7 @@ static void compare(const char *name, const cdz_plugin_base *strategy, what_foll
         run_chain(&home, c, seed, &want);
         run_chain(&there, c, seed, &got);
         snprintf(title, sizeof title, "%s, seed %u,%s", name, seed, c->name);
-        expect_same(want.outcome, got.outcome, title);
+        must_be_same(want.outcome, got.outcome, ROWS, title);
         answer_free(&want);
         answer_free(&got);
         free(c);

@@ -173,12 +173,7 @@ static void run_chain(const rig *r, chain *c, uint32_t seed, bool keep_scores, a
 
 static void expect_same(const cdz_outcome *a, const cdz_outcome *b, const char *name)
 {
-    if (a->error.code != b->error.code || strcmp(a->error.text, b->error.text) != 0)
-        fail_msg("%s: \"%s\" and \"%s\"", name, a->error.text, b->error.text);
-    for (uint32_t r = 0; r < ROWS; r++)
-        if (a->rows[r].len != b->rows[r].len ||
-            memcmp(a->rows[r].ids, b->rows[r].ids, a->rows[r].len * sizeof(int32_t)) != 0)
-            fail_msg("%s: other tokens in row %u", name, r);
+    must_be_same(a, b, ROWS, name);
     if (!a->n_steps || !b->n_steps) return;
     assert_int_equal(a->n_steps, b->n_steps);
     for (uint32_t s = 0; s < a->n_steps; s++)
