@@ -18,8 +18,8 @@ typedef struct compiled {
     cdz_grammar_store *store;
     struct compiled *newer, *older; /* in the store's list; under its lock, as the next four */
     uint32_t holders;               /* of all constraints that it is lent by */
-    cdz_constraint *spare;          /* constraints that nobody holds */
-    bool listed;                    /* false: goes with its last holder */
+    cdz_constraint *spare; /* constraints that nobody holds: who gives one back twice finds it there */
+    bool listed;           /* false: goes with its last holder */
     uint64_t bytes;
     cdz_grammar_kind kind;
     char *key; /* what it begins behind, and each text: each with a NUL */
