@@ -8,6 +8,7 @@
 
 #include "base/ascii.h"
 #include "grammar/grow.h"
+#include "grammar/property.h"
 #include "token/unicode.h"
 
 void cdz_charset_free(cdz_charset *set)
@@ -205,44 +206,4 @@ bool cdz_charset_add_posix(cdz_charset *set, const char *name, size_t len)
         return true;
     }
     return false;
-}
-
-/* The two letters of each category, in utf8proc's order. */
-static const char categories[][3] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
-                                     "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
-                                     "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
-
-static uint32_t categories_named(const char *name, size_t len)
-{
-    static const struct {
-        const char *name, *as;
-    } longs[] = {{"Letter", "L"},     {"Mark", "M"},
-                 {"Number", "N"},     {"Punctuation", "P"},
-                 {"Symbol", "S"},     {"Separator", "Z"},
-                 {"Other", "C"},      {"Uppercase_Letter", "Lu"},
-                 {"Uppercase", "Lu"}, {"Lowercase_Letter", "Ll"},
-                 {"Lowercase", "Ll"}, {"Decimal_Number", "Nd"}};
-    uint32_t mask = 0;
-    for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
-        if (cdz_is_word(name, len, longs[i].name)) {
-            name = longs[i].as;
-            len = strlen(name);
-            break;
-        }
-    for (uint32_t i = 0; i < 30; i++)
-        if (len && len <= 2 && memcmp(categories[i], name, len) == 0) mask |= 1u << i;
-    return mask;
-}
-
-bool cdz_charset_add_property(cdz_charset *set, const char *name, size_t len)
-{
-    if (len == 3 && memcmp(name, "Any", 3) == 0) {
-        cdz_charset_add(set, 0, CDZ_CODE_MAX);
-        return true;
-    }
-    const uint32_t mask = categories_named(name, len);
-    if (!mask) return false;
-    for (uint32_t c = 0; c <= CDZ_CODE_MAX; c++)
-        if (mask >> utf8proc_category((utf8proc_int32_t)c) & 1) cdz_charset_add(set, c, c);
-    return true;
 }

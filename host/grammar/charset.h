@@ -32,7 +32,5 @@ void cdz_charset_fold(cdz_charset *set);
 bool cdz_charset_add_class(cdz_charset *set, char letter, bool ascii);
 /* alpha, digit, ...: the names inside [[:alpha:]]. */
 bool cdz_charset_add_posix(cdz_charset *set, const char *name, size_t len);
-/* General categories as \p{..} names them: L, Lu, Letter, ... */
-bool cdz_charset_add_property(cdz_charset *set, const char *name, size_t len);
 
 #endif

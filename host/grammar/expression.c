@@ -8,6 +8,7 @@
 #include "base/ascii.h"
 #include "base/utf8.h"
 #include "grammar/grow.h"
+#include "grammar/property.h"
 
 enum { MAX_GROUPS = 1000, MAX_COUNT = 100000 };
 
@@ -161,7 +162,10 @@ static cdz_status property(expression_reader *r, bool negated, cdz_charset *set)
     }
     if (r->pos > r->len || !cdz_charset_add_property(&own, name, n)) {
         r->pos -= r->pos > r->len;
-        return refuse(r, "this \\p property (general categories are known)");
+        return refuse(
+            r,
+            "this \\p property (general categories, scripts, and Alphabetic, Uppercase, Lowercase, "
+            "White_Space, Emoji, Ideographic are known)");
     }
     cdz_charset_settle(&own);
     if (negated) cdz_charset_negate(&own);

@@ -21,10 +21,11 @@ skip() { # name reason
 }
 
 export PYTHONDONTWRITEBYTECODE=1
-for name in unicode_tables text_tables; do
-    if ! command -v python3 >/dev/null; then skip $name "there is no python3"; continue; fi
+for table in token/tables/unicode_tables token/tables/text_tables grammar/tables/property_tables; do
+    name=${table##*/}
+    if ! command -v python3 >/dev/null; then skip "$name" "there is no python3"; continue; fi
     python3 "tools/make_$name.py" "$work/$name.c" >/dev/null
-    same host/token/tables/$name.c "$work/$name.c"
+    same "host/$table.c" "$work/$name.c"
 done
 
 if ! command -v python3 >/dev/null; then skip abi_table "there is no python3"; else
@@ -45,6 +46,14 @@ if perl -MUnicode::UCD -e 'exit(int(Unicode::UCD::UnicodeVersion()) < 12)' 2>/de
     same tools/data/unicode_nfc.json "$work/nfc.json"
 else
     skip unicode_nfc.json "there is no Perl whose Unicode is 12.0 or later"
+fi
+# Asked of Perl's tables too: of the version they were made from.
+version=$(sed -n 's/.*"version":"\([0-9.]*\)".*/\1/p' tools/data/unicode_properties.json)
+if [ "$(perl -MUnicode::UCD -e 'print Unicode::UCD::UnicodeVersion()' 2>/dev/null)" = "$version" ]; then
+    perl tools/make_unicode_properties.pl >"$work/properties.json"
+    same tools/data/unicode_properties.json "$work/properties.json"
+else
+    skip unicode_properties.json "there is no Perl whose Unicode is $version"
 fi
 for name in unicode_classes.json unicode_scripts.json; do
     skip "$name" "recorded from the reference, which is not at hand"

@@ -718,6 +718,11 @@ static const struct {
      {"a", "bc"}},
 };
 
+static bool accepts(cdz_grammar *g, const char *text)
+{
+    return cdz_grammar_accepts(g, cdz_grammar_feed(g, cdz_grammar_start(g), text, strlen(text)));
+}
+
 static void lark_takes_both_and_others(void **state)
 {
     (void)state;
@@ -729,11 +734,8 @@ static void lark_takes_both_and_others(void **state)
             cdz_error err = {0};
             if (cdz_grammar_from_lark(text, strlen(text), NULL, &g, &err) != CDZ_OK)
                 fail_msg("%s: %s", text, err.text);
-            const uint32_t start = cdz_grammar_start(g);
-            if (in && !cdz_grammar_accepts(g, cdz_grammar_feed(g, start, in, strlen(in))))
-                fail_msg("%s: '%s' is refused", text, in);
-            if (out && cdz_grammar_accepts(g, cdz_grammar_feed(g, start, out, strlen(out))))
-                fail_msg("%s: '%s' is accepted", text, out);
+            if (in && !accepts(g, in)) fail_msg("%s: '%s' is refused", text, in);
+            if (out && accepts(g, out)) fail_msg("%s: '%s' is accepted", text, out);
             cdz_grammar_free(g);
         }
 }
@@ -807,6 +809,44 @@ static void equal_places_are_one_state(void **state)
 }
 
 static const struct {
+    const char *regex, *in[5], *out[5];
+} properties[] = {
+    {"\\p{Han}+", {"汉字", "々", "〇"}, {"か", "A", "。"}},
+    {"\\p{Script=Greek}", {"α", "Ω"}, {"a", "а", "\xCD\xBE"}},
+    {"\\p{sc=Cyrl}", {"а", "Ж"}, {"a", "α"}},
+    {"[\\p{Hiragana}\\p{Katakana}ー]+", {"かな", "カー"}, {"漢"}},
+    {"\\p{Uppercase}", {"A", "Ⅳ", "Ⓐ"}, {"a", "ǅ"}},
+    {"\\p{gc=Lu}", {"A", "Ä"}, {"Ⅳ", "ǅ", "a"}},
+    {"\\p{LC}", {"A", "ǅ", "a"}, {"ª", "日"}},
+    {"\\p{lower_case}", {"a", "ª", "ⓐ"}, {"A"}},
+    {"\\p{Alphabetic}", {"a", "日", "\xCD\x85", "Ⅳ"}, {"1", "-"}},
+    {"\\p{digit}", {"1", "٣"}, {"²", "a"}},
+    {"\\p{White_Space}", {"\t", " ", "　"}, {"a", "\xE2\x80\x8B"}},
+    {"\\p{Emoji}", {"🙂", "#"}, {"a"}},
+    {"\\P{ASCII}", {"é"}, {"e", "\x7f"}},
+    {"\\p{^Latin}", {"1", "я"}, {"é"}},
+    {"\\p{Assigned}", {"a"}, {"\xCD\xB8"}},
+    {"\\p{Any}", {"a", "\xCD\xB8"}, {"aa"}},
+};
+
+static void a_property_is_found_by_its_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(properties); i++) {
+        cdz_grammar *g;
+        cdz_error err = {0};
+        const char *regex = properties[i].regex;
+        if (cdz_grammar_from_regex(regex, strlen(regex), NULL, &g, &err)) fail_msg("%s", err.text);
+        for (size_t k = 0; k < 5; k++) {
+            const char *in = properties[i].in[k], *out = properties[i].out[k];
+            if (in && !accepts(g, in)) fail_msg("%s: '%s' is refused", regex, in);
+            if (out && accepts(g, out)) fail_msg("%s: '%s' is accepted", regex, out);
+        }
+        cdz_grammar_free(g);
+    }
+}
+
+static const struct {
     const char *regex, *says;
 } refused[] = {
     {"a{4294967296}", "a count above 100000"},
@@ -823,6 +863,11 @@ static const struct {
     {"(?>a)", "an atomic group"},
     {"[b-a]", "before its beginning"},
     {"\\p{Nope}", "\\p property"},
+    {"\\p{sc=Lu}", "\\p property"},
+    {"\\p{gc=Han}", "\\p property"},
+    {"\\p{Script_Extensions=Han}", "\\p property"},
+    {"\\p{}", "\\p property"},
+    {"\\p{a name that is longer than every name there is}", "\\p property"},
     {"((a{1000}){1000}){1000}", "grammar_max_states), up to byte 16"},
     {"[^\\x{0}-\\x{10FFFF}]", "empty"},
 };
@@ -894,6 +939,7 @@ int main(void)
         cmocka_unit_test(lark_takes_both_and_others),
         cmocka_unit_test(a_limit_of_a_grammar_has_its_place),
         cmocka_unit_test(equal_places_are_one_state),
+        cmocka_unit_test(a_property_is_found_by_its_name),
         cmocka_unit_test(a_refusal_names_what_and_where),
         cmocka_unit_test(depth_of_a_pattern_is_bounded),
         cmocka_unit_test(choices_are_texts),
