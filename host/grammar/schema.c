@@ -265,24 +265,6 @@ cdz_status cdz_schema_count(const cdz_schema *s, const cdz_json *schema, const c
     return CDZ_OK;
 }
 
-uint32_t cdz_schema_blank(cdz_schema *s, uint32_t from)
-{
-    if (s->compact) return from;
-    const uint32_t at = cdz_net_node(s->net);
-    cdz_net_edge_add(s->net, from, at, CDZ_NET_NOTHING, 0);
-    cdz_net_byte(s->net, at, at, '\t', '\n');
-    cdz_net_byte(s->net, at, at, '\r', '\r');
-    cdz_net_byte(s->net, at, at, ' ', ' ');
-    return at;
-}
-
-uint32_t cdz_schema_byte(cdz_schema *s, uint32_t from, char byte)
-{
-    const uint32_t to = cdz_net_node(s->net);
-    cdz_net_byte(s->net, from, to, (uint8_t)byte, (uint8_t)byte);
-    return to;
-}
-
 /* --- the body of a place ------------------------------------------------------------------------------- */
 
 /* Adds a choice of an entry. */
@@ -321,6 +303,13 @@ typedef struct overlaps {
     uint32_t n, cap;
 } overlaps;
 
+static cdz_status refuse_one_of(const cdz_schema *s, const cdz_json *choices)
+{
+    return cdz_schema_refuse(s, choices, "oneOf",
+                             "its alternatives are not certain to exclude each other; anyOf, or "
+                             "coerce_one_of of x-guidance, takes what any of them allows");
+}
+
 static cdz_status overlap(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
                           const cdz_json *choices, overlap_pair pair, overlaps *all)
 {
@@ -335,9 +324,7 @@ static cdz_status overlap(cdz_schema *s, const cdz_schema_list *list, uint32_t e
     cdz_schema_list_free(&a);
     cdz_schema_list_free(&b);
     if (st != CDZ_OK || apart) return st;
-    if (all->n == CDZ_SCHEMA_MAX_OVERLAPS)
-        return cdz_schema_refuse(s, choices, "oneOf",
-                                 "its alternatives are not certain to exclude each other");
+    if (all->n == CDZ_SCHEMA_MAX_OVERLAPS) return refuse_one_of(s, choices);
     if (!cdz_grow(&all->at, &all->cap, (size_t)all->n + 1, sizeof *all->at))
         return cdz_schema_no_memory(s);
     all->at[all->n++] = pair;
@@ -376,9 +363,7 @@ static cdz_status exclude(cdz_schema *s, const cdz_json *choices, uint32_t choic
         if (pair->lo != choice && pair->hi != choice) continue;
         const cdz_status st = add_denied(
             s, list, &choices->items[pair->lo == choice ? pair->hi : pair->lo], pair->but_objects);
-        if (st == CDZ_E_UNSUPPORTED)
-            return cdz_schema_refuse(s, choices, "oneOf",
-                                     "its alternatives are not certain to exclude each other");
+        if (st == CDZ_E_UNSUPPORTED) return refuse_one_of(s, choices);
         if (st != CDZ_OK) return st;
     }
     return CDZ_OK;
@@ -452,29 +437,28 @@ static bool may_hold(const overlaps *all, uint32_t set)
 }
 
 /* To a list that has the first of a set: the others of it, and what does not hold. */
-static cdz_status add_set(cdz_schema *s, cdz_schema_list *own, uint32_t entry,
+static cdz_status add_set(cdz_schema *s, cdz_schema_list *own, uint32_t entry, uint32_t bit,
                           const cdz_json *choices, const overlaps *all, uint32_t set)
 {
     const uint32_t first = (uint32_t)__builtin_ctz(set);
     for (uint32_t k = 0; k < choices->len; k++) {
         const bool in = set >> k & 1,
                    told = !overlap_in(all, k < first ? k : first, k < first ? first : k);
-        if (in && k != first)
-            CDZ_TRY(add_choice(s, own, entry, CDZ_CHOSEN_ANY, &choices->items[k]));
+        if (in && k != first) CDZ_TRY(add_choice(s, own, entry, bit, &choices->items[k]));
         if (!in && !told) CDZ_TRY(add_denied(s, own, &choices->items[k], false));
     }
     return CDZ_OK;
 }
 
-static cdz_status put_sets(cdz_schema *s, const cdz_schema_list *list, uint32_t entry,
+static cdz_status put_sets(cdz_schema *s, const cdz_schema_list *list, uint32_t entry, uint32_t bit,
                            const cdz_json *choices, const overlaps *all, const cdz_net_rule *rule)
 {
     for (uint32_t set = 1; set < 1u << choices->len; set++) {
         cdz_schema_list own;
         const cdz_json *first = &choices->items[__builtin_ctz(set)];
         if (!may_hold(all, set)) continue;
-        CDZ_TRY(cdz_schema_alternative(s, list, entry, CDZ_CHOSEN_ANY, first, &own));
-        cdz_status st = add_set(s, &own, entry, choices, all, set);
+        CDZ_TRY(cdz_schema_alternative(s, list, entry, bit, first, &own));
+        cdz_status st = add_set(s, &own, entry, bit, choices, all, set);
         if (st == CDZ_E_UNSUPPORTED)
             st = cdz_schema_refuse(s, choices, cdz_schema_unevaluated_above(list, entry),
                                    "beside an anyOf whose alternatives may hold together");
@@ -503,11 +487,11 @@ static cdz_status put_choices(cdz_schema *s, const cdz_schema_list *list, uint32
                               uint32_t bit, const cdz_json *choices, const cdz_net_rule *rule)
 {
     overlaps all = {0};
-    const bool one = bit == CDZ_CHOSEN_ONE;
+    const bool one = bit == CDZ_CHOSEN_ONE && !s->layout.coerce_one_of;
     cdz_status st = one ? overlaps_of(s, list, entry, choices, &all)
                         : find_together(s, list, entry, choices, &all);
     if (st == CDZ_OK && !one && all.n)
-        st = put_sets(s, list, entry, choices, &all, rule);
+        st = put_sets(s, list, entry, bit, choices, &all, rule);
     else if (st == CDZ_OK)
         st = put_each(s, list, entry, bit, choices, &all, rule);
     free(all.at);
@@ -708,13 +692,7 @@ static cdz_status read_options(cdz_schema *s)
             s->siblings_of_ref = false;
             if (d <= '4') s->id = "id";
         }
-    if (cdz_json_is(s->root, CDZ_JSON_OBJECT) && x) {
-        const cdz_json *flexible = cdz_json_get(x, "whitespace_flexible");
-        if (!cdz_json_is(x, CDZ_JSON_OBJECT) || x->len != 1 || !cdz_json_is(flexible, CDZ_JSON_BOOL))
-            return cdz_schema_refuse(s, x, "x-guidance", "but for whitespace_flexible alone");
-        s->compact = !flexible->boolean;
-    }
-    return CDZ_OK;
+    return cdz_schema_read_layout(s, x);
 }
 
 /* The schema of a list, which has one, that has a keyword; the first one where that is none's. */

@@ -117,6 +117,13 @@ typedef struct cdz_schema_index {
     cdz_item_table table;
 } cdz_schema_index;
 
+/* What stands between tokens, by the top's x-guidance: a rule + 1 of each pattern; 0: the usual. */
+typedef struct cdz_schema_layout {
+    uint32_t blank, item, key;
+    bool flexible;      /* any whitespace where there is no pattern of it */
+    bool coerce_one_of; /* a oneOf is read as an anyOf */
+} cdz_schema_layout;
+
 typedef struct cdz_schema {
     cdz_net *net;
     const cdz_json *root;
@@ -127,7 +134,7 @@ typedef struct cdz_schema {
     cdz_schema_where where;
     bool siblings_of_ref; /* false: drafts up to 7, where $ref stands alone */
     const char *id;       /* the keyword of a schema's name: "$id"; "id" in drafts up to 4 */
-    bool compact;         /* no whitespace between tokens */
+    cdz_schema_layout layout;
     cdz_schema_place *places;
     uint32_t n_places, places_cap, done;
     cdz_item_table table; /* places by their lists */
@@ -217,8 +224,13 @@ cdz_status cdz_schema_types(const cdz_schema *s, const cdz_schema_list *list, ui
 cdz_status cdz_schema_count(const cdz_schema *s, const cdz_json *schema, const char *keyword,
                             uint32_t *out, bool *found);
 
+/* schema_layout.c: the options of the top's x-guidance; NULL: there are none. */
+cdz_status cdz_schema_read_layout(cdz_schema *s, const cdz_json *x);
 /* Whitespace between tokens, from a node on; returns where it ends. */
 uint32_t cdz_schema_blank(cdz_schema *s, uint32_t from);
+/* What separates items and members, and a key from its value, whitespace around it included. */
+uint32_t cdz_schema_comma(cdz_schema *s, uint32_t from);
+uint32_t cdz_schema_colon(cdz_schema *s, uint32_t from);
 uint32_t cdz_schema_byte(cdz_schema *s, uint32_t from, char byte);
 
 /* One file each: the values of a type from one node to another. */

@@ -69,12 +69,6 @@ static cdz_status item_rule(cdz_schema *s, const cdz_schema_list *list, uint32_t
     return st;
 }
 
-/* A comma, with what may stand around it. */
-static uint32_t comma(cdz_schema *s, uint32_t from)
-{
-    return cdz_schema_blank(s, cdz_schema_byte(s, cdz_schema_blank(s, from), ','));
-}
-
 /* The items behind those with places of their own: min to max of them from `at`; first: no comma before the first. */
 static cdz_status rest(cdz_schema *s, uint32_t item, uint32_t min, uint32_t max, uint32_t at,
                        uint32_t end)
@@ -83,7 +77,7 @@ static cdz_status rest(cdz_schema *s, uint32_t item, uint32_t min, uint32_t max,
     const uint32_t one = cdz_net_call(net, at, item), more = cdz_net_rule_new(net);
     if (net->status != CDZ_OK) return CDZ_OK;
     const cdz_net_rule r = net->rules[more];
-    cdz_net_edge_add(net, comma(s, r.start), r.end, CDZ_NET_CALL, item);
+    cdz_net_edge_add(net, cdz_schema_comma(s, r.start), r.end, CDZ_NET_CALL, item);
     if (min <= 1 && max == UINT32_MAX) {
         cdz_net_edge_add(net, one, one, CDZ_NET_CALL, more);
         cdz_net_edge_add(net, one, end, CDZ_NET_NOTHING, 0);
@@ -116,7 +110,7 @@ static cdz_status items(cdz_schema *s, const cdz_schema_list *list, uint32_t min
         const uint32_t behind = cdz_net_call(s->net, at, item);
         if (i + 1 >= min) cdz_net_edge_add(s->net, behind, end, CDZ_NET_NOTHING, 0);
         if (i + 1 >= max) return CDZ_OK;
-        at = comma(s, behind);
+        at = cdz_schema_comma(s, behind);
     }
     if (places >= max) return CDZ_OK;
     CDZ_TRY(item_rule(s, list, places, NULL, 0, &item));
@@ -195,7 +189,7 @@ static void behind(const grid *g, uint32_t from, uint32_t n, uint32_t column, co
     if (n >= g->min && are_enough(g->wishes, column))
         cdz_net_edge_add(g->s->net, from, g->end, CDZ_NET_NOTHING, 0);
     if (n < g->max)
-        cdz_net_edge_add(g->s->net, comma(g->s, from), next[column], CDZ_NET_NOTHING, 0);
+        cdz_net_edge_add(g->s->net, cdz_schema_comma(g->s, from), next[column], CDZ_NET_NOTHING, 0);
 }
 
 /* The column behind an item that counts for a set; false: there were enough, or too many. */
@@ -324,7 +318,8 @@ static void behind_set(cdz_schema *s, const unique *u, uint32_t set, uint32_t fr
 {
     const uint32_t n = (uint32_t)__builtin_popcount(set);
     if (n >= u->min) cdz_net_edge_add(s->net, from, u->end, CDZ_NET_NOTHING, 0);
-    if (n < u->max && n < u->n) cdz_net_edge_add(s->net, comma(s, from), next, CDZ_NET_NOTHING, 0);
+    if (n < u->max && n < u->n)
+        cdz_net_edge_add(s->net, cdz_schema_comma(s, from), next, CDZ_NET_NOTHING, 0);
 }
 
 static cdz_status unique_items(cdz_schema *s, const unique *u, uint32_t first)

@@ -234,7 +234,7 @@ static cdz_status deny_schemas(denial *d, const deny_row *row, const cdz_json *v
     CDZ_TRY(shape(d, v, row->keyword, CDZ_JSON_ARRAY));
     for (uint32_t i = 0; i < v->len; i++)
         put(row->how == DENY_ALL ? d : &inner, with(d, "not", v->items[i]));
-    if (row->how == DENY_ANY) put(d, with(d, "allOf", list_of(d, inner.to, inner.n)));
+    if (row->how != DENY_ALL) put(d, with(d, "allOf", list_of(d, inner.to, inner.n)));
     d->no_memory |= inner.no_memory;
     free(inner.to);
     return CDZ_OK;
@@ -372,7 +372,8 @@ static cdz_status deny_keyword(denial *d, const deny_row *row, const cdz_json *s
     case DENY_OTHERS: return asks_nothing(v) ? CDZ_OK : refuse(d, row, v);
     case DENY_ITEMS: return deny_items(d, row, schema, v);
     case DENY_CONTAINS: return deny_contains(d, schema, v);
-    case DENY_ONE: return deny_one(d, row, v);
+    case DENY_ONE:
+        return d->s->layout.coerce_one_of ? deny_schemas(d, row, v) : deny_one(d, row, v);
     case DENY_PLACES: return deny_places(d, row, v);
     case DENY_DEPENDENT: return deny_dependents(d, row, v);
     default:

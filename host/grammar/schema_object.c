@@ -297,8 +297,7 @@ static void put_value(object_work *w, uint32_t from, uint32_t rule, uint32_t to)
 {
     cdz_schema *s = w->s;
     const uint32_t quoted = cdz_schema_byte(s, from, '"');
-    const uint32_t colon = cdz_schema_byte(s, cdz_schema_blank(s, quoted), ':');
-    cdz_net_edge_add(s->net, cdz_schema_blank(s, colon), to, CDZ_NET_CALL, rule);
+    cdz_net_edge_add(s->net, cdz_schema_colon(s, quoted), to, CDZ_NET_CALL, rule);
 }
 
 static cdz_status put_slot(object_work *w, uint32_t slot, uint32_t from, uint32_t to)
@@ -427,25 +426,18 @@ static cdz_status chain(object_work *w, uint32_t first, uint32_t end)
         CDZ_TRY(put_slot(w, i, key, behind));
         if (!w->slots[i].required) cdz_net_edge_add(s->net, key, next, CDZ_NET_NOTHING, 0);
         if (needed <= i + 1) cdz_net_edge_add(s->net, behind, end, CDZ_NET_NOTHING, 0);
-        const uint32_t comma = cdz_schema_byte(s, cdz_schema_blank(s, behind), ',');
-        cdz_net_edge_add(s->net, cdz_schema_blank(s, comma), next, CDZ_NET_NOTHING, 0);
+        cdz_net_edge_add(s->net, cdz_schema_comma(s, behind), next, CDZ_NET_NOTHING, 0);
         key = next;
     }
     const uint32_t further = cdz_net_node(s->net), behind = cdz_net_node(s->net);
     cdz_net_edge_add(s->net, key, further, CDZ_NET_NOTHING, 0);
     CDZ_TRY(put_further(w, further, behind));
     cdz_net_edge_add(s->net, behind, end, CDZ_NET_NOTHING, 0);
-    const uint32_t comma = cdz_schema_byte(s, cdz_schema_blank(s, behind), ',');
-    cdz_net_edge_add(s->net, cdz_schema_blank(s, comma), further, CDZ_NET_NOTHING, 0);
+    cdz_net_edge_add(s->net, cdz_schema_comma(s, behind), further, CDZ_NET_NOTHING, 0);
     return CDZ_OK;
 }
 
 /* --- the chain, counted ------------------------------------------------------------------------------------------- */
-
-static uint32_t comma(cdz_schema *s, uint32_t from)
-{
-    return cdz_schema_blank(s, cdz_schema_byte(s, cdz_schema_blank(s, from), ','));
-}
 
 /* Nodes by how many members were written: where the next one is, up to n. */
 typedef struct counted {
@@ -459,7 +451,7 @@ static void go_on(object_work *w, const counted *c, uint32_t from, uint32_t slot
     if (c->needed <= slot && n >= w->min)
         cdz_net_edge_add(w->s->net, from, c->end, CDZ_NET_NOTHING, 0);
     if (n < w->max)
-        cdz_net_edge_add(w->s->net, comma(w->s, from), c->next[n < c->n ? n : c->n - 1],
+        cdz_net_edge_add(w->s->net, cdz_schema_comma(w->s, from), c->next[n < c->n ? n : c->n - 1],
                          CDZ_NET_NOTHING, 0);
 }
 
@@ -497,7 +489,7 @@ static cdz_status counted_further(object_work *w, const counted *c)
     if (net->status != CDZ_OK) return CDZ_OK; /* told at the end */
     const cdz_net_rule r = net->rules[one], m = net->rules[more];
     CDZ_TRY(put_further(w, r.start, r.end));
-    cdz_net_edge_add(net, comma(w->s, m.start), m.end, CDZ_NET_CALL, one);
+    cdz_net_edge_add(net, cdz_schema_comma(w->s, m.start), m.end, CDZ_NET_CALL, one);
     for (uint32_t n = 0; n < c->n && n <= w->n_slots && net->status == CDZ_OK; n++)
         if (n < w->max) counted_rest(w, c, n, one, more);
     return CDZ_OK;

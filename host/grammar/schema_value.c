@@ -52,10 +52,10 @@ static cdz_status put_members(cdz_schema *s, const cdz_json *v, uint32_t *at)
     const bool object = v->type == CDZ_JSON_OBJECT;
     *at = cdz_schema_blank(s, cdz_schema_byte(s, *at, object ? '{' : '['));
     for (uint32_t i = 0; i < v->len; i++) {
-        if (i) *at = cdz_schema_blank(s, cdz_schema_byte(s, cdz_schema_blank(s, *at), ','));
+        if (i) *at = cdz_schema_comma(s, *at);
         if (object) {
             CDZ_TRY(put_string(s, v->members[i].key, v->members[i].key_len, at));
-            *at = cdz_schema_blank(s, cdz_schema_byte(s, cdz_schema_blank(s, *at), ':'));
+            *at = cdz_schema_colon(s, *at);
         }
         CDZ_TRY(put_value(s, object ? &v->members[i].value : &v->items[i], at));
     }
@@ -285,7 +285,7 @@ static cdz_status valid_choices(cdz_schema *s, const cdz_schema_entry *e, const 
             CDZ_TRY(valid_by(s, &choices->items[i], v, depth, &own));
             n += own;
         }
-        *valid &= k ? n == 1 : n > 0;
+        *valid &= k && !s->layout.coerce_one_of ? n == 1 : n > 0;
     }
     return CDZ_OK;
 }

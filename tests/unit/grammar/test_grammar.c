@@ -385,6 +385,11 @@ static void depth_of_a_text_takes_no_stack(void **state)
     free(text);
 }
 
+static bool accepts(cdz_grammar *g, const char *text)
+{
+    return cdz_grammar_accepts(g, cdz_grammar_feed(g, cdz_grammar_start(g), text, strlen(text)));
+}
+
 /* --- schemas ------------------------------------------------------------------------------------ */
 
 /* On a busy machine, with sanitizers, compiling what takes a second takes twenty; what takes a square of it still meets this. */
@@ -414,6 +419,7 @@ static const char *const schemas[] = {
     "{\"type\": \"array\", \"items\": {\"type\": \"string\", \"format\": \"email\"}}",
     "{\"type\": \"object\", \"properties\": {\"a\": {}, \"ab_7\": {\"type\": \"string\"}, \"getElement\": {}}}",
     "{\"type\": \"array\", \"items\": {\"enum\": [\"aa\", \"ab7\", \"B.a\", \"getElementB\"]}}",
+    "{\"x-guidance\": {\"whitespace_pattern\": \" {0,2}\", \"item_separator\": \"[,b]a?\"}, \"items\": {\"enum\": [0, 1, [0, 1]]}}",
 };
 
 static void schemas_have_exact_masks(void **state)
@@ -427,9 +433,81 @@ static void schemas_have_exact_masks(void **state)
     }
 }
 
+/* What x-guidance says of what stands between tokens, and of oneOf. */
+static const struct {
+    const char *options, *schema, *in[4], *out[4];
+} layouts[] = {
+    {"\"item_separator\": \", \", \"key_separator\": \": ?\", \"whitespace_flexible\": false",
+     "\"properties\": {\"a\": {}, \"b\": {}}, \"type\": \"object\"",
+     {"{\"a\": 1, \"b\":[1, {\"c\": 2}]}", "{}", "{\"a\":1, \"x\": 2, \"y\": 3}"},
+     {"{\"a\":  1}", "{ \"a\": 1}", "{\"a\": 1,\"b\": 2}", "{\"a\": [1,2]}"}},
+    {"\"item_separator\": \";\"",
+     "\"enum\": [[1, {\"a\": 2, \"b\": 3}]]",
+     {"[1;{\"a\":2;\"b\":3}]", "[ 1 ; {\"a\" : 2;\"b\":3 } ]"},
+     {"[1,{\"a\":2;\"b\":3}]"}},
+    {"\"item_separator\": \"\", \"whitespace_flexible\": false",
+     "\"items\": {\"enum\": [1, 2]}, \"type\": \"array\", \"maxItems\": 3",
+     {"[]", "[1]", "[121]"},
+     {"[1,2]", "[1211]", "[1 2]"}},
+    {"\"whitespace_pattern\": \"\\\\n +\", \"whitespace_flexible\": false",
+     "\"type\": \"object\", \"minProperties\": 1, \"maxProperties\": 2",
+     {"{\"a\":1}", "{\n  \"a\":1\n }", "{\n \"a\":\n 1,\"b\":2}"},
+     {"{ \"a\":1}", "{\"a\":1\n}"}},
+    {"\"whitespace_pattern\": \" \", \"item_separator\": null",
+     "\"type\": \"array\", \"contains\": {\"const\": 1}, \"items\": {\"type\": \"integer\"}",
+     {"[1]", "[ 1 ]", "[0 , 1 ]", "[0, 1,2]"},
+     {"[  1]", "[0  ,1]", "[]"}},
+    {"\"coerce_one_of\": true",
+     "\"oneOf\": [{\"type\": \"string\"}, {\"minLength\": 2}, {\"const\": \"ab\"}]",
+     {"\"ab\"", "\"a\"", "7"},
+     {NULL}},
+    {"\"coerce_one_of\": true",
+     "\"enum\": [1, 2, 3], \"oneOf\": [{\"minimum\": 2}, {\"maximum\": 2, \"minimum\": 2}]",
+     {"2", "3"},
+     {"1"}},
+    {"\"coerce_one_of\": true",
+     "\"enum\": [1, 2, 3], \"not\": {\"oneOf\": [{\"minimum\": 2}, {\"maximum\": 2, \"minimum\": 2}]}",
+     {"1"},
+     {"2", "3"}},
+    {"\"coerce_one_of\": true",
+     "\"type\": \"object\", \"unevaluatedProperties\": false, \"oneOf\": [{\"properties\": {\"a\": {}}, \"required\": "
+     "[\"a\"]}, {\"properties\": {\"b\": {}}, \"required\": [\"b\"]}]",
+     {"{\"a\":1}", "{\"b\":1}", "{\"a\":1,\"b\":1}"},
+     {"{\"a\":1,\"c\":1}", "{}"}},
+    {"\"coerce_one_of\": false", "\"oneOf\": [{\"minimum\": 2}, {\"maximum\": 2}]", {"1", "3"}, {"2"}},
+};
+
+static void tokens_stand_apart_as_told(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        cdz_grammar *g;
+        cdz_error err = {0};
+        char text[512];
+        (void)snprintf(text, sizeof text, "{\"x-guidance\": {%s}, %s}", layouts[i].options,
+                       layouts[i].schema);
+        if (from_schema(text, &g, &err) != CDZ_OK) fail_msg("%s: %s", text, err.text);
+        for (size_t k = 0; k < 4; k++) {
+            const char *in = layouts[i].in[k], *out = layouts[i].out[k];
+            if (in && !accepts(g, in)) fail_msg("%s: '%s' is refused", text, in);
+            if (out && accepts(g, out)) fail_msg("%s: '%s' is accepted", text, out);
+        }
+        cdz_grammar_free(g);
+    }
+}
+
 static const struct {
     const char *schema, *says;
 } refused_schemas[] = {
+    {"{\"x-guidance\": {\"lenient\": true}}",
+     "schema:1:28: x-guidance: 'lenient' is not supported; there are whitespace_flexible, "},
+    {"{\"x-guidance\": {\"item_separator\": 1}}",
+     "schema:1:35: x-guidance: item_separator: expected a regular expression, found an integer"},
+    {"{\"x-guidance\": {\"coerce_one_of\": 1}}", "coerce_one_of: expected true or false, found "},
+    {"{\"x-guidance\": {\"whitespace_pattern\": \"(\"}}",
+     "x-guidance: whitespace_pattern: a ( without )"},
+    {"{\"x-guidance\": []}", "x-guidance: expected an object"},
+    {"{\"items\": {\"x-guidance\": {}}}", "x-guidance is not supported: below the top"},
     {"{\"not\": {}}", "its language is empty"},
     {"{\"not\": {\"format\": \"date\"}}", "schema:1:20: format is not supported: below not"},
     {"{\"type\": \"array\", \"contains\": {\"type\": \"null\"}, \"maxItems\": 60000}",
@@ -718,11 +796,6 @@ static const struct {
      {"a", "bc"}},
 };
 
-static bool accepts(cdz_grammar *g, const char *text)
-{
-    return cdz_grammar_accepts(g, cdz_grammar_feed(g, cdz_grammar_start(g), text, strlen(text)));
-}
-
 static void lark_takes_both_and_others(void **state)
 {
     (void)state;
@@ -927,6 +1000,7 @@ int main(void)
         cmocka_unit_test(rules_that_begin_with_themselves_work),
         cmocka_unit_test(depth_of_a_text_takes_no_stack),
         cmocka_unit_test(schemas_have_exact_masks),
+        cmocka_unit_test(tokens_stand_apart_as_told),
         cmocka_unit_test(a_schema_is_refused_by_its_keyword),
         cmocka_unit_test(large_schemas_work_or_meet_a_limit),
         cmocka_unit_test(crowds_are_found_when_compiling),
