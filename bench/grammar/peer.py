@@ -165,8 +165,9 @@ def main():
             if row["name"].startswith("real") and us:
                 daily += us
                 compiles.append(compile_ms * 1e3)
-    say("daily", 0, daily)
-    say("daily: compiling", 0, compiles)
+    if daily:
+        say("daily", 0, daily)
+        say("daily: compiling", 0, compiles)
 
 
 main()
