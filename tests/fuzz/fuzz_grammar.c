@@ -1,9 +1,10 @@
 /* fuzz_grammar.c - constraints against the definition.
  *
  * The first byte says what the rest is. Of 0: bytes that draw an expression over a, b and c, which is written as a regular
- * expression, GBNF, Lark and a schema's pattern; every text of at most five letters is asked of each, and of a matcher that
- * goes through the expression as it stands: viable, accepted, and the tokens of a small vocabulary that may come next. Of
- * anything else: a constraint of that kind, read or refused in words; what it allows is what keeps a walk alive. */
+ * expression, GBNF, Lark, a schema's pattern and what separates its items; every text of at most five letters is asked of
+ * each, and of a matcher that goes through the expression as it stands: viable, accepted, and the tokens of a small
+ * vocabulary that may come next. Of anything else: a constraint of that kind, read or refused in words; what it allows is
+ * what keeps a walk alive. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -143,20 +144,22 @@ static void write_expression(const drawing *d, int i, bool regex, cdz_buf *out)
 typedef struct question {
     const drawing *d;
     cdz_grammar *g;
-    const char *before; /* a quote, where the text stands in one */
+    const char *before,
+        *after; /* what the text stands in: a string, a list; empty: it is the whole */
 } question;
 
 /* 0: dead; 1: viable; 2: accepted, and perhaps viable. */
 static void ask(const question *q, const char *text, size_t len)
 {
     bool open = false;
-    const bool quoted = q->before[0];
+    const bool inside = q->before[0];
     const bool whole = match(q->d, 0, text, len, 1, &open) >> len & 1;
     uint32_t state = cdz_grammar_feed(q->g, cdz_grammar_start(q->g), q->before, strlen(q->before));
     state = cdz_grammar_feed(q->g, state, text, len);
     FUZZ_CHECK((state != 0) == (open || whole));
-    FUZZ_CHECK((state && cdz_grammar_accepts(q->g, state)) == (whole && !quoted));
-    if (quoted) FUZZ_CHECK((cdz_grammar_feed(q->g, state, "\"", 1) != 0) == whole);
+    FUZZ_CHECK((state && cdz_grammar_accepts(q->g, state)) == (whole && !inside));
+    if (inside)
+        FUZZ_CHECK((cdz_grammar_feed(q->g, state, q->after, strlen(q->after)) != 0) == whole);
     const uint64_t *mask;
     if (!state) return;
     FUZZ_CHECK(cdz_grammar_allowed(q->g, vocabulary(), state, &mask, NULL) == CDZ_OK);
@@ -184,16 +187,19 @@ static void ask_all(const question *q)
 
 static void compare(const drawing *d)
 {
-    static const char *const around[][3] = {{"", "", ""},
-                                            {"root ::= ", "\n", ""},
-                                            {"start: ", "\n", ""},
-                                            {"{\"type\":\"string\",\"pattern\":\"^", "$\"}", "\""}};
-    for (int form = 0; form < 4; form++) {
+    static const char *const around[][4] = {
+        {"", "", "", ""},
+        {"root ::= ", "\n", "", ""},
+        {"start: ", "\n", "", ""},
+        {"{\"type\":\"string\",\"pattern\":\"^", "$\"}", "\"", "\""},
+        {"{\"const\":[0,0],\"x-guidance\":{\"whitespace_flexible\":false,\"item_separator\":\"",
+         "\"}}", "[0", "0]"}};
+    for (int form = 0; form < 5; form++) {
         cdz_buf text = {0};
         cdz_error err = {0};
-        question q = {.d = d, .before = around[form][2]};
+        question q = {.d = d, .before = around[form][2], .after = around[form][3]};
         cdz_buf_puts(&text, around[form][0]);
-        write_expression(d, 0, form == 0 || form == 3, &text);
+        write_expression(d, 0, form == 0 || form >= 3, &text);
         cdz_buf_puts(&text, around[form][1]);
         FUZZ_CHECK(!text.failed);
         const cdz_status st =
