@@ -246,7 +246,8 @@ cdz_status cdz_schema_types(const cdz_schema *s, const cdz_schema_list *list, ui
         if (v) *types &= own;
         if (denied) CDZ_TRY(types_named(s, denied, &own));
         if (denied) *types &= ~own;
-        if (cdz_schema_denies(schema, "pattern")) *types &= CDZ_TYPE_STRING;
+        if (cdz_schema_denies(schema, "pattern") || cdz_schema_denies(schema, "format"))
+            *types &= CDZ_TYPE_STRING;
         if (cdz_schema_denies(schema, "multipleOf")) *types &= CDZ_TYPE_INTEGER | CDZ_TYPE_FRACTION;
     }
     return CDZ_OK;

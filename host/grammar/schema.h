@@ -202,7 +202,7 @@ cdz_status cdz_schema_denied(cdz_schema *s, const cdz_json *schema, const cdz_js
 /* What it does not allow, and all objects. */
 cdz_status cdz_schema_denied_but_objects(cdz_schema *s, const cdz_json *schema,
                                          const cdz_json **out);
-/* Whether `not` around it is read as it stands: a type, an enum, a const or a pattern, alone. */
+/* Whether `not` around it is read as it stands: a type, an enum, a const, a pattern or a format, alone. */
 bool cdz_schema_is_atom(const cdz_json *denied);
 /* Pushes what not, if and dependents of a schema come down to. */
 cdz_status cdz_schema_push_made(cdz_schema *s, cdz_schema_list *list, const cdz_json *at);
@@ -257,6 +257,8 @@ bool cdz_schema_has_denials(const cdz_schema_list *list);
 const cdz_json *cdz_schema_denies(const cdz_json *schema, const char *keyword);
 /* schema_formats.c: NULL: no format of this name is known. */
 const char *cdz_schema_format(const char *name);
+/* Whether every text of a format is in its language: what is not may be denied. */
+bool cdz_schema_format_is_whole(const cdz_json *format);
 
 /* schema_value.c */
 cdz_status cdz_schema_literal(cdz_schema *s, const cdz_json *value, uint32_t from, uint32_t to);

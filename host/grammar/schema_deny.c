@@ -1,6 +1,6 @@
 /* schema_deny.c - keywords that come down to others: not, if, and what keys ask of others. Each becomes a schema made here,
  * once per place in the document, with alternatives that choose() takes one by one. What stays is `not` around a single type,
- * enum, const or pattern, which the types' own files read. */
+ * enum, const, pattern or format, which the types' own files read. */
 #include "grammar/grow.h"
 #include "grammar/schema.h"
 
@@ -101,6 +101,7 @@ static cdz_status finish(denial *d, const cdz_json **out)
 
 typedef enum deny_how {
     DENY_ITSELF, /* stays, below not */
+    DENY_FORMAT, /* likewise, where it is whole */
     DENY_BOUND,  /* the other bound, of a type */
     DENY_LEAST,  /* the other count, one less */
     DENY_MOST,   /* the other count, one more */
@@ -157,7 +158,7 @@ static const deny_row rows[] = {
     {"items", DENY_ITEMS, NULL, NULL},
     {"contains", DENY_CONTAINS, NULL, NULL},
     {"oneOf", DENY_ONE, NULL, NULL},
-    {"format", DENY_NEVER, NULL, NULL},
+    {"format", DENY_FORMAT, NULL, NULL},
     {"prefixItems", DENY_PLACES, NULL, NULL},
     {"patternProperties", DENY_NEVER, "object", NULL},
     {"propertyNames", DENY_NEVER, "object", NULL},
@@ -355,6 +356,10 @@ static cdz_status deny_keyword(denial *d, const deny_row *row, const cdz_json *s
 {
     const cdz_json *target;
     switch (row->how) {
+    case DENY_FORMAT:
+        if (!cdz_schema_format_is_whole(v)) return refuse(d, row, v);
+        put(d, with(d, "not", with(d, row->keyword, *v)));
+        return CDZ_OK;
     case DENY_ITSELF: put(d, with(d, "not", with(d, row->keyword, *v))); return CDZ_OK;
     case DENY_BOUND: put(d, typed(d, row->type, row->other, *v)); return CDZ_OK;
     case DENY_LEAST:
@@ -413,9 +418,10 @@ static cdz_status deny(cdz_schema *s, const cdz_json *schema, bool but_objects, 
 bool cdz_schema_is_atom(const cdz_json *denied)
 {
     if (!cdz_json_is(denied, CDZ_JSON_OBJECT) || denied->len != 1) return false;
+    const cdz_json_member *m = &denied->members[0];
+    if (strcmp(m->key, "format") == 0) return cdz_schema_format_is_whole(&m->value);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].how == DENY_ITSELF && strcmp(denied->members[0].key, rows[i].keyword) == 0)
-            return true;
+        if (rows[i].how == DENY_ITSELF && strcmp(m->key, rows[i].keyword) == 0) return true;
     return false;
 }
 

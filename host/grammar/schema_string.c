@@ -57,6 +57,7 @@ static cdz_status wishes_of(const cdz_schema *s, const cdz_schema_list *list, st
         const cdz_json *format = cdz_json_get(list->at[i].schema, "format");
         w->n_patterns += (pattern ? 1u : 0u) + (format ? 1u : 0u);
         w->n_denials += cdz_schema_denies(list->at[i].schema, "pattern") ||
+                        cdz_schema_denies(list->at[i].schema, "format") ||
                         cdz_schema_denies(list->at[i].schema, "enum") ||
                         cdz_schema_denies(list->at[i].schema, "const");
         w->last = pattern ? pattern : w->last;
@@ -151,12 +152,12 @@ static cdz_status narrow_by_values(const cdz_schema *s, const cdz_json *values, 
     return narrow(s, dfa, &own, some);
 }
 
-static cdz_status deny_pattern(const cdz_schema *s, const cdz_json *pattern, cdz_chars_dfa *dfa,
-                               bool *some)
+static cdz_status deny_pattern(const cdz_schema *s, const cdz_json *pattern, bool format,
+                               cdz_chars_dfa *dfa, bool *some)
 {
     cdz_chars_dfa own = {0};
     bool any = false;
-    CDZ_TRY(narrow_by(s, pattern, false, &own, &any));
+    CDZ_TRY(narrow_by(s, pattern, format, &own, &any));
     const cdz_status st = cdz_chars_complement(&own, s->err);
     if (st == CDZ_OK) return narrow(s, dfa, &own, some);
     cdz_chars_dfa_free(&own);
@@ -166,10 +167,12 @@ static cdz_status deny_pattern(const cdz_schema *s, const cdz_json *pattern, cdz
 static cdz_status narrow_by_denials(const cdz_schema *s, const cdz_json *schema, cdz_chars_dfa *dfa,
                                     bool *some)
 {
-    const cdz_json *pattern = cdz_schema_denies(schema, "pattern");
+    const cdz_json *pattern = cdz_schema_denies(schema, "pattern"),
+                   *format = cdz_schema_denies(schema, "format");
     const cdz_json *many = cdz_schema_denies(schema, "enum"),
                    *one = cdz_schema_denies(schema, "const");
-    if (pattern) CDZ_TRY(deny_pattern(s, pattern, dfa, some));
+    if (pattern) CDZ_TRY(deny_pattern(s, pattern, false, dfa, some));
+    if (format) CDZ_TRY(deny_pattern(s, format, true, dfa, some));
     if (many && many->type != CDZ_JSON_ARRAY)
         return cdz_schema_wrong(s, many, "enum", "expected a list of values");
     if (many) CDZ_TRY(narrow_by_values(s, many->items, many->len, true, dfa, some));
