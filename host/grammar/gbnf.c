@@ -8,7 +8,7 @@
 
 static bool is_name(int c)
 {
-    return c == '-' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+    return c == '-' || c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
 /* Blanks and comments; newlines too, where they do not end a rule. */

@@ -225,7 +225,7 @@ static void a_member_ends(void **state)
 }
 
 static const char *const gbnfs[] = {
-    "root ::= pal\npal ::= \"a\" pal \"a\" | \"b\" pal \"b\" | \"0\"?",
+    "root ::= a_pal\na_pal ::= \"a\" a_pal \"a\" | \"b\" a_pal \"b\" | \"0\"?",
     "root ::= root \"a\" | root \"b\" | [01]",
     "root ::= x | y\nx ::= y \"a\" | \"\"\ny ::= x \"b\" | \"1\"",
     "root ::= (\"a\" | \"aa\" | \"b\"){2,7} [0-1]*",
