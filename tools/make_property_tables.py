@@ -7,29 +7,16 @@ import json
 import os
 import re
 
+from code_ranges import c_rows, ends
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "host", "grammar", "tables", "property_tables.c")
 # utf8proc's numbers of the categories
 CATEGORIES = ("Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co").split()
 
 
-def ends(text):
-    first, _, last = text.partition("-")
-    return int(first, 16), int(last or first, 16)
-
-
 def compared(name):
     return re.sub("[^a-z0-9]", "", name.lower())
-
-
-def c_rows(cells):
-    lines, line = [], ""
-    for cell in cells:
-        if len(line) + len(cell) > 94:
-            lines.append(line.rstrip())
-            line = ""
-        line += cell + ", "
-    return "\n".join("    " + x for x in lines + [line.rstrip()])
 
 
 def mask(category):
@@ -56,7 +43,7 @@ def main():
                 f" * not this. Derived from the Unicode Character Database {data['version']}; see tools/data/LICENSE.unicode. */\n"
                 '#include "grammar/property.h"\n\n/* clang-format off */\n'
                 "const cdz_code_span cdz_property_spans[] = {\n"
-                + c_rows(f"{{0x{lo:X}, 0x{hi:X}}}" for lo, hi in spans) + "\n};\n\n"
+                + c_rows(spans) + "\n};\n\n"
                 "const cdz_property cdz_properties[] = {\n"
                 + "\n".join(f'    {{"{name}", {rest}}},' for name, rest in names) + "\n};\n"
                 "const size_t cdz_properties_n = sizeof cdz_properties / sizeof *cdz_properties;\n")

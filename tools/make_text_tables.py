@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 
+from code_ranges import c_rows, ends
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "host", "token", "tables", "text_tables.c")
 CLASSES = [
@@ -19,21 +21,6 @@ CLASSES = [
     ("punctuation", "pre_tokenizers", "Punctuation"),
     ("bert_punctuation", "pre_tokenizers", "BertPreTokenizer:punctuation"),
 ]
-
-
-def ends(text):
-    first, _, last = text.partition("-")
-    return int(first, 16), int(last or first, 16)
-
-
-def c_rows(rows):
-    cells, lines, line = ["{" + ", ".join(f"0x{v:X}" for v in row) + "}" for row in rows], [], ""
-    for cell in cells:
-        if len(line) + len(cell) > 94:
-            lines.append(line.rstrip())
-            line = ""
-        line += cell + ", "
-    return "\n".join("    " + x for x in lines + [line.rstrip()])
 
 
 def main():

@@ -8,6 +8,8 @@ import argparse
 import json
 import os
 
+from code_ranges import ends
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "..", "host", "token", "tables", "unicode_tables.c")
 N_CODES, BLOCK = 0x110000, 128
@@ -40,8 +42,8 @@ def flags_of_codes():
             for key in path:
                 ranges = ranges[key]
             for r in ranges:
-                first, _, last = r.partition("-")
-                for code in range(int(first, 16), int(last or first, 16) + 1):
+                first, last = ends(r)
+                for code in range(first, last + 1):
                     flags[code] |= bit
     return flags
 

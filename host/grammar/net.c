@@ -396,6 +396,14 @@ void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nf
     cdz_net_edge_add(net, base + nfa->end, to, CDZ_NET_NOTHING, 0);
 }
 
+uint32_t cdz_net_rule_of_chars(cdz_net *net, const cdz_chars *nfa)
+{
+    const uint32_t rule = cdz_net_rule_new(net);
+    if (net->status == CDZ_OK)
+        cdz_net_chars(net, net->rules[rule].start, net->rules[rule].end, nfa, false);
+    return rule;
+}
+
 void cdz_net_transition(cdz_net *net, const cdz_chars_dfa *dfa, uint32_t state, uint32_t next,
                         uint32_t from, uint32_t to, bool json)
 {

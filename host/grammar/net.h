@@ -135,6 +135,8 @@ uint32_t cdz_net_token_set(cdz_net *net, cdz_code_span *at, uint32_t n, bool but
 /* One character of a set, as UTF-8; json: as the inside of a string writes it. */
 void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json);
 void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json);
+/* A rule of the texts of an automaton, as they stand; what is wrong is the network's status. */
+uint32_t cdz_net_rule_of_chars(cdz_net *net, const cdz_chars *nfa);
 void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *dfa, bool json);
 /* The code points by which one state of an automaton leads to another, from a node to a node. */
 void cdz_net_transition(cdz_net *net, const cdz_chars_dfa *dfa, uint32_t state, uint32_t next,

@@ -15,9 +15,7 @@ cdz_status cdz_grammar_from_regex(const char *text, size_t len, const cdz_gramma
                        "the regex has %zu bytes, the limit is %u (grammar_max_bytes)", len,
                        net.limits.max_bytes);
     CDZ_TRY(cdz_expression_read(text, len, &style, "regex", &nfa, err));
-    const uint32_t rule = cdz_net_rule_new(&net);
-    if (net.status == CDZ_OK)
-        cdz_net_chars(&net, net.rules[rule].start, net.rules[rule].end, &nfa, false);
+    const uint32_t rule = cdz_net_rule_of_chars(&net, &nfa);
     cdz_chars_free(&nfa);
     return cdz_grammar_of_net(&net, rule, options, out, err);
 }

@@ -169,6 +169,11 @@ static const deny_row rows[] = {
     {"$recursiveRef", DENY_REF, NULL, NULL},
 };
 
+static bool stays_below_not(const deny_row *row, const cdz_json *v)
+{
+    return row->how == DENY_ITSELF || (row->how == DENY_FORMAT && cdz_schema_format_is_whole(v));
+}
+
 static cdz_status refuse(const denial *d, const deny_row *row, const cdz_json *v)
 {
     return cdz_schema_refuse(d->s, v, row->keyword,
@@ -356,11 +361,11 @@ static cdz_status deny_keyword(denial *d, const deny_row *row, const cdz_json *s
 {
     const cdz_json *target;
     switch (row->how) {
+    case DENY_ITSELF:
     case DENY_FORMAT:
-        if (!cdz_schema_format_is_whole(v)) return refuse(d, row, v);
+        if (!stays_below_not(row, v)) return refuse(d, row, v);
         put(d, with(d, "not", with(d, row->keyword, *v)));
         return CDZ_OK;
-    case DENY_ITSELF: put(d, with(d, "not", with(d, row->keyword, *v))); return CDZ_OK;
     case DENY_BOUND: put(d, typed(d, row->type, row->other, *v)); return CDZ_OK;
     case DENY_LEAST:
     case DENY_MOST: return deny_count(d, row, schema);
@@ -419,9 +424,8 @@ bool cdz_schema_is_atom(const cdz_json *denied)
 {
     if (!cdz_json_is(denied, CDZ_JSON_OBJECT) || denied->len != 1) return false;
     const cdz_json_member *m = &denied->members[0];
-    if (strcmp(m->key, "format") == 0) return cdz_schema_format_is_whole(&m->value);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].how == DENY_ITSELF && strcmp(m->key, rows[i].keyword) == 0) return true;
+        if (strcmp(m->key, rows[i].keyword) == 0) return stays_below_not(&rows[i], &m->value);
     return false;
 }
 

@@ -2,7 +2,6 @@
  * second 60. */
 #include <string.h>
 
-#include "base/ascii.h"
 #include "grammar/schema.h"
 
 #define DATE_                                                                                      \
@@ -33,34 +32,43 @@
 #define NAME_    "(?:[A-Za-z0-9._~!$&'()*+,;=-]|" ESCAPED_ ")*"
 #define QUERY_   "(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|" ESCAPED_ ")*"
 
-/* Texts of these formats that the regular language leaves out: quoted local parts, addresses of the future. */
-static const char *const narrower[] = {"email", "uri", NULL};
+typedef struct text_format {
+    const char *name, *regex;
+    bool whole; /* false: some of its texts are left out, as quoted local parts and addresses of the future */
+} text_format;
 
-bool cdz_schema_format_is_whole(const cdz_json *format)
+static const text_format formats[] = {
+    {"date", DATE_, true},
+    {"time", TIME_, true},
+    {"date-time", DATE_ "[Tt]" TIME_, true},
+    {"duration", "P(?:[0-9]+W|" DAYS_ "(?:T" HOURS_ ")?|T" HOURS_ ")", true},
+    {"email", ATOM_ "(?:\\." ATOM_ ")*@(?:" HOST_ "|\\[(?:" IPV4_ "|IPv6:" IPV6_ ")\\])", false},
+    {"hostname", HOST_, true},
+    {"ipv4", IPV4_, true},
+    {"ipv6", IPV6_, true},
+    {"uuid", HEX_ "{8}-" HEX_ "{4}-" HEX_ "{4}-" HEX_ "{4}-" HEX_ "{12}", true},
+    {"uri",
+     "[A-Za-z][A-Za-z0-9+.-]*:(?://(?:" USER_ "@)?(?:\\[" IPV6_ "\\]|" NAME_
+     ")(?::[0-9]*)?(?:/" PCHAR_ "*)*|/?(?:" PCHAR_ "+(?:/" PCHAR_ "*)*)?)(?:\\?" QUERY_
+     ")?(?:#" QUERY_ ")?",
+     false},
+};
+
+static const text_format *find(const char *name)
 {
-    return format->type == CDZ_JSON_STRING && cdz_schema_format(format->string) &&
-           !cdz_is_one_of(format->string, narrower);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(formats[i].name, name) == 0) return &formats[i];
+    return NULL;
 }
 
 const char *cdz_schema_format(const char *name)
 {
-    static const struct {
-        const char *name, *regex;
-    } all[] = {
-        {"date", DATE_},
-        {"time", TIME_},
-        {"date-time", DATE_ "[Tt]" TIME_},
-        {"duration", "P(?:[0-9]+W|" DAYS_ "(?:T" HOURS_ ")?|T" HOURS_ ")"},
-        {"email", ATOM_ "(?:\\." ATOM_ ")*@(?:" HOST_ "|\\[(?:" IPV4_ "|IPv6:" IPV6_ ")\\])"},
-        {"hostname", HOST_},
-        {"ipv4", IPV4_},
-        {"ipv6", IPV6_},
-        {"uuid", HEX_ "{8}-" HEX_ "{4}-" HEX_ "{4}-" HEX_ "{4}-" HEX_ "{12}"},
-        {"uri", "[A-Za-z][A-Za-z0-9+.-]*:(?://(?:" USER_ "@)?(?:\\[" IPV6_ "\\]|" NAME_
-                ")(?::[0-9]*)?(?:/" PCHAR_ "*)*|/?(?:" PCHAR_ "+(?:/" PCHAR_ "*)*)?)(?:\\?" QUERY_
-                ")?(?:#" QUERY_ ")?"},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(all[i].name, name) == 0) return all[i].regex;
-    return NULL;
+    const text_format *f = find(name);
+    return f ? f->regex : NULL;
+}
+
+bool cdz_schema_format_is_whole(const cdz_json *format)
+{
+    const text_format *f = format->type == CDZ_JSON_STRING ? find(format->string) : NULL;
+    return f && f->whole;
 }

@@ -5,13 +5,17 @@
 
 /* --- the options of the top's x-guidance ---------------------------------------------------------------- */
 
+static cdz_status wrong_option(const cdz_schema *s, const cdz_json *v, const char *name,
+                               const char *expected)
+{
+    return cdz_err(s->err, CDZ_E_INPUT, "schema:%u:%u: x-guidance: %s: expected %s, found %s",
+                   v->line, v->column, name, expected, cdz_json_type_name(v));
+}
+
 static cdz_status read_bool(const cdz_schema *s, const cdz_json *v, const char *name, bool *out)
 {
     if (v->type == CDZ_JSON_NULL) return CDZ_OK;
-    if (v->type != CDZ_JSON_BOOL)
-        return cdz_err(s->err, CDZ_E_INPUT,
-                       "schema:%u:%u: x-guidance: %s: expected true or false, found %s", v->line,
-                       v->column, name, cdz_json_type_name(v));
+    if (v->type != CDZ_JSON_BOOL) return wrong_option(s, v, name, "true or false");
     *out = v->boolean;
     return CDZ_OK;
 }
@@ -23,18 +27,12 @@ static cdz_status read_pattern(const cdz_schema *s, const cdz_json *v, const cha
     cdz_error why = {0};
     cdz_chars nfa;
     if (v->type == CDZ_JSON_NULL) return CDZ_OK;
-    if (v->type != CDZ_JSON_STRING)
-        return cdz_err(s->err, CDZ_E_INPUT,
-                       "schema:%u:%u: x-guidance: %s: expected a regular expression, found %s",
-                       v->line, v->column, name, cdz_json_type_name(v));
+    if (v->type != CDZ_JSON_STRING) return wrong_option(s, v, name, "a regular expression");
     const cdz_status st = cdz_expression_read(v->string, v->len, &style, name, &nfa, &why);
     if (st != CDZ_OK)
         return cdz_err(s->err, st, "schema:%u:%u: x-guidance: %s", v->line, v->column, why.text);
-    const uint32_t own = cdz_net_rule_new(s->net);
-    if (s->net->status == CDZ_OK)
-        cdz_net_chars(s->net, s->net->rules[own].start, s->net->rules[own].end, &nfa, false);
+    *rule = cdz_net_rule_of_chars(s->net, &nfa) + 1;
     cdz_chars_free(&nfa);
-    *rule = own + 1;
     return CDZ_OK;
 }
 
