@@ -12,6 +12,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -68,6 +69,10 @@ def main():
     wanted = ap.parse_args()
     if wanted.cases and not wanted.tokenizer:
         ap.error("--cases needs --tokenizer")
+    if not shutil.which(wanted.cadenza):
+        ap.error(f"{wanted.cadenza} is no program")
+    if not os.path.isdir(wanted.folder):
+        ap.error(f"{wanted.folder} is no folder")
     names = sorted(n for n in os.listdir(wanted.folder) if n.endswith(".json"))
     refused, wrong, rejected, accepted, asked = collections.Counter(), [], [], [], 0
     with concurrent.futures.ThreadPoolExecutor(wanted.jobs) as pool:
