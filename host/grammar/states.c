@@ -435,7 +435,8 @@ const cdz_net_classes *cdz_grammar_states_takes(cdz_grammar_states *s, uint32_t 
     return cdz_grammar_states_row(s, config) ? &s->configs[config].takes : NULL;
 }
 
-uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t byte)
+/* Where a byte leads; together: and the bytes that its edges say the same of. */
+static uint32_t find_next(cdz_grammar_states *s, uint32_t config, uint8_t byte, bool together)
 {
     const uint32_t n = s->net->n_classes, class = s->net->class_of[byte];
     if (!config || (!s->configs[config].next && !add_row(s, config))) return 0;
@@ -444,7 +445,7 @@ uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t
     if (s->rows[at] != CDZ_STATE_UNKNOWN) return s->rows[at];
     step(s, config, byte);
     cdz_net_classes others = {{0}};
-    if (s->n_work <= ALIKE_ITEMS) others = alike(s, config);
+    if (together && s->n_work <= ALIKE_ITEMS) others = alike(s, config);
     const uint32_t to = settle(s);
     if (s->status != CDZ_OK) return 0;
     uint32_t *row = s->rows + at - class;
@@ -455,10 +456,26 @@ uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t
     return to;
 }
 
-/* What the bytes of each class lead to: a bit for each item of the work. False: there are too many. */
-static bool find_targets(cdz_grammar_states *s, const cdz_net_config *c, uint64_t *targets)
+uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t byte)
 {
-    work_clear(s);
+    return find_next(s, config, byte, true);
+}
+
+uint32_t cdz_grammar_states_look(cdz_grammar_states *s, uint32_t config, uint8_t byte)
+{
+    if (!config || s->configs[config].next)
+        return find_next(s, config, byte, s->configs[config].n_live > ALIKE_ITEMS);
+    close_config(s, config);
+    cdz_net_slack_join(&s->met, &s->configs[config].slack);
+    if (s->status != CDZ_OK) return 0;
+    step(s, config, byte);
+    return settle(s);
+}
+
+/* What the bytes of each class lead to before it is settled: a bit for each item, which are added to the work. False: there are too
+ * many. */
+static bool add_targets(cdz_grammar_states *s, const cdz_net_config *c, uint64_t *targets)
+{
     for (uint32_t i = 0; i < c->n_live; i++) {
         const cdz_net_item item = s->items[c->live + i];
         for (uint32_t k = s->net->first[item.node]; k < s->net->first[item.node + 1]; k++) {
@@ -504,11 +521,49 @@ void cdz_grammar_states_fill(cdz_grammar_states *s, uint32_t config)
     if (!cdz_grammar_states_row(s, config) || s->configs[config].full) return;
     const cdz_net_config c = s->configs[config];
     uint32_t *row = s->rows + (size_t)(c.next - 1) * s->net->n_classes;
-    if (find_targets(s, &c, targets) && s->n_work) fill_by_targets(s, row, targets);
+    work_clear(s);
+    if (add_targets(s, &c, targets) && s->n_work) fill_by_targets(s, row, targets);
     for (uint32_t class = 0; class < s->net->n_classes; class ++)
         if (row[class] == CDZ_STATE_UNKNOWN)
             (void)cdz_grammar_states_next(s, config, s->net->sample[class]);
     s->configs[config].full = s->status == CDZ_OK;
+}
+
+/* --- two configurations ------------------------------------------------------------------------------------ */
+
+/* Completes a row by another configuration's: what leads both to the same items leads both to one configuration. False: there are
+ * too many items. */
+static bool fill_beside(cdz_grammar_states *s, uint32_t config, uint32_t other)
+{
+    const uint32_t n = s->net->n_classes;
+    uint64_t targets[256], its_targets[256];
+    memset(targets, 0, n * sizeof *targets);
+    memset(its_targets, 0, n * sizeof *its_targets);
+    work_clear(s);
+    if (!add_targets(s, &s->configs[config], targets) ||
+        !add_targets(s, &s->configs[other], its_targets))
+        return false;
+    uint32_t *row = s->rows + (size_t)(s->configs[config].next - 1) * n;
+    const uint32_t *its = s->rows + (size_t)(s->configs[other].next - 1) * n;
+    for (uint32_t class = 0; class < n; class ++)
+        if (targets[class] == its_targets[class]) row[class] = its[class];
+    return true;
+}
+
+cdz_net_classes cdz_grammar_states_differ(cdz_grammar_states *s, uint32_t config, uint32_t other)
+{
+    cdz_net_classes differ = {{0}};
+    cdz_grammar_states_fill(s, other);
+    if (!s->configs[config].mostly &&
+        (!cdz_grammar_states_row(s, config) || !cdz_grammar_states_row(s, other) ||
+         !fill_beside(s, config, other)))
+        cdz_grammar_states_fill(s, config);
+    s->configs[config].mostly = s->configs[config].next && s->status == CDZ_OK;
+    const uint32_t *to = cdz_grammar_states_row(s, config), *its = cdz_grammar_states_row(s, other);
+    for (uint32_t class = 0; class < s->net->n_classes; class ++)
+        if ((to ? to[class] : 0) != (its ? its[class] : 0))
+            differ.bits[class / 64] |= (uint64_t)1 << (class % 64);
+    return differ;
 }
 
 bool cdz_grammar_states_accepts(cdz_grammar_states *s, uint32_t config)

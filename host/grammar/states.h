@@ -45,6 +45,7 @@ typedef struct cdz_net_config {
     bool accepts, tokens;           /* tokens: some live item takes a token by its number */
     bool closed;                    /* live, callers, slack and the two above are known */
     bool full;                      /* nothing in its row is CDZ_STATE_UNKNOWN */
+    bool mostly;                    /* little of it is */
     cdz_net_classes takes;          /* classes of bytes that may come; known with next */
 } cdz_net_config;
 
@@ -97,16 +98,14 @@ static inline const uint32_t *cdz_grammar_states_row(cdz_grammar_states *states,
     cdz_net_slack_join(&states->met, &states->configs[config].slack);
     return states->rows + (size_t)(row - 1) * states->net->n_classes;
 }
-/* The same by a byte, where the row mostly has it. */
-static inline uint32_t cdz_grammar_states_look(cdz_grammar_states *states, uint32_t config,
-                                               uint8_t byte)
-{
-    const uint32_t *row = cdz_grammar_states_row(states, config);
-    const uint32_t to = row ? row[states->net->class_of[byte]] : 0;
-    return to == CDZ_STATE_UNKNOWN ? cdz_grammar_states_next(states, config, byte) : to;
-}
+/* The same for who asks about one byte or two of a configuration. */
+uint32_t cdz_grammar_states_look(cdz_grammar_states *states, uint32_t config, uint8_t byte);
 /* Makes all of a row known, in one go through the edges: for who asks about most of it. */
 void cdz_grammar_states_fill(cdz_grammar_states *states, uint32_t config);
+/* The classes of bytes that may lead a configuration and another, of which one may be dead, to different ones: more than do where
+ * that would have to be found out. */
+cdz_net_classes cdz_grammar_states_differ(cdz_grammar_states *states, uint32_t config,
+                                          uint32_t other);
 /* The classes of bytes that may come; NULL: the configuration is dead, or there is trouble. Lives as a row does. */
 const cdz_net_classes *cdz_grammar_states_takes(cdz_grammar_states *states, uint32_t config);
 /* Whether all characters of a kind lead to one configuration (*to; 0: none may come). */

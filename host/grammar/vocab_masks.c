@@ -370,35 +370,48 @@ static uint32_t like_which(cdz_grammar_states *s, uint32_t state)
     return 0;
 }
 
-/* The classes of bytes that lead two states, of which one may be dead, to different ones. */
-static cdz_net_classes find_differing(cdz_grammar_states *s, uint32_t state, uint32_t other)
-{
-    cdz_net_classes differ = {{0}};
-    cdz_grammar_states_fill(s, state);
-    cdz_grammar_states_fill(s, other);
-    const uint32_t *to = cdz_grammar_states_row(s, state), *its = cdz_grammar_states_row(s, other);
-    for (uint32_t class = 0; class < s->net->n_classes; class ++)
-        if ((to ? to[class] : 0) != (its ? its[class] : 0))
-            differ.bits[class / 64] |= (uint64_t)1 << (class % 64);
-    return differ;
-}
-
 /* For a look at n brothers: of few it is found out one by one where they lead. */
 static state_pair compare(mask_work *w, uint32_t state, uint32_t other, uint32_t n)
 {
     if (n < WORTH_COMPARING)
         return (state_pair){state, other, {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}}};
     if (w->last.state != state || w->last.other != other)
-        w->last = (state_pair){state, other, find_differing(w->s, state, other)};
+        w->last = (state_pair){state, other, cdz_grammar_states_differ(w->s, state, other)};
     return w->last;
+}
+
+/* The first class of some from one on; 256: there is none. */
+static uint32_t first_class(const cdz_net_classes *of, uint32_t from)
+{
+    for (uint32_t i = from / 64; i < 4; i++) {
+        const uint64_t past = i == from / 64 ? UINT64_MAX << (from % 64) : UINT64_MAX;
+        if (of->bits[i] & past) return 64 * i + (uint32_t)__builtin_ctzll(of->bits[i] & past);
+    }
+    return 256;
+}
+
+/* The first of a few brothers, which are in order, whose byte is not less. */
+static uint32_t find_brother(const cdz_vocab_trie *t, uint32_t at, uint32_t end, uint8_t byte)
+{
+    while (at < end) {
+        const uint32_t middle = at + (end - at) / 2;
+        if (t->bytes[middle] < byte)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    return at;
 }
 
 /* The next brother whose byte may lead the two to different states; false: there is none. */
 static bool next_differing(const cdz_net *net, const cdz_vocab_trie *t, pair_level *l)
 {
-    for (; l->at < l->end; l->at++) {
+    while (l->at < l->end) {
         const uint32_t class = net->class_of[t->bytes[l->at]];
-        if (cdz_bit_is_set(l->pair.differ.bits, class)) return true;
+        const uint32_t next = first_class(&l->pair.differ, class);
+        if (next == class) return true;
+        if (next == 256) return false;
+        l->at = find_brother(t, l->at + 1, l->end, net->sample[next]);
     }
     return false;
 }
@@ -419,7 +432,7 @@ static void correct_roots(mask_work *w, const cdz_vocab_trie *t, pair_level root
         const uint32_t to = cdz_grammar_states_look(w->s, l->pair.state, byte);
         const uint32_t its = cdz_grammar_states_look(w->s, l->pair.other, byte);
         if (to == its) continue;
-        w->n += 1 + node->n_children;
+        w->n++;
         if (!to) {
             drop_ids(t, node->ids, node->ids_past, w->bits);
             continue;
@@ -471,9 +484,9 @@ static bool take_alike(mask_work *w, uint32_t state)
     if (!other || !take_free(w, other)) return false;
     const uint32_t spaced = cdz_grammar_states_next(w->s, state, ' ');
     const uint32_t its = cdz_grammar_states_next(w->s, other, ' ');
-    const state_pair here = {state, other, find_differing(w->s, state, other)};
+    const state_pair here = {state, other, cdz_grammar_states_differ(w->s, state, other)};
     state_pair behind = {spaced, its, {{0}}};
-    if (spaced != its) behind.differ = find_differing(w->s, spaced, its);
+    if (spaced != its) behind.differ = cdz_grammar_states_differ(w->s, spaced, its);
     for (int p = 0; p < CDZ_N_PARTS; p++) {
         const bool is_spaced = p >= CDZ_PART_SPACED && p < CDZ_PART_BLANK;
         correct(w, &w->v->tries[p], is_spaced ? &behind : &here);

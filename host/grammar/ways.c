@@ -111,10 +111,12 @@ static uint32_t find_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way
     if (begin < 2) return begin ? 1 : 2;
     const uint32_t next = cdz_grammar_states_next(s, config, 'a');
     if (way == CDZ_WAY_PLAIN && plain_by_nodes(s, config)) return next + 2;
+    for (uint32_t i = 0; i < n_blocks[way]; i++)
+        if (blocks[i].n == 1 && !block_leads(s, config, &blocks[i], 0, next)) return 1;
     if (way <= CDZ_WAY_WORD && s->configs[config].n_live <= FEW_PLACES)
         cdz_grammar_states_fill(s, config); /* it is about most bytes */
     for (uint32_t i = 0; i < n_blocks[way]; i++)
-        if (!block_leads(s, config, &blocks[i], 0, next)) return 1;
+        if (blocks[i].n > 1 && !block_leads(s, config, &blocks[i], 0, next)) return 1;
     return next + 2;
 }
 
