@@ -47,7 +47,7 @@ typedef struct expression {
     int left, right;
 } expression;
 
-enum { MOST = 12, LETTERS_LONG = 5 };
+enum { MOST = 12, LETTERS_LONG = 5, PLACES = 9 }; /* behind a token, too */
 
 typedef struct drawing {
     const uint8_t *at;
@@ -81,30 +81,59 @@ static int draw_expression(drawing *d, int depth)
     return i;
 }
 
-/* The places that a text may have come to, as bits, from places before; *open: one of them is in the middle. */
-static unsigned match(const drawing *d, int i, const char *text, size_t len, unsigned from,
-                      bool *open)
+/* A text, and what is known of where expressions lead in it. */
+typedef struct matching {
+    const drawing *d;
+    const char *text;
+    size_t len;
+    bool open; /* some place is in the middle */
+    unsigned to[MOST][PLACES];
+    bool known[MOST][PLACES];
+} matching;
+
+static unsigned match(matching *m, int i, unsigned from);
+
+static unsigned match_from(matching *m, const expression *e, unsigned from)
 {
-    const expression *e = &d->e[i];
     unsigned to = 0, now = from;
-    if (!from) return 0;
     switch (e->kind) {
     case LETTERS:
-        *open |= from >> len & 1;
-        for (size_t k = 0; k < len; k++)
-            if ((from >> k & 1) && (e->letters >> (text[k] - 'a') & 1)) to |= 2u << k;
+        m->open |= from >> m->len & 1;
+        for (size_t k = 0; k < m->len; k++)
+            if ((from >> k & 1) && (e->letters >> (m->text[k] - 'a') & 1)) to |= 2u << k;
         return to;
-    case THEN: return match(d, e->right, text, len, match(d, e->left, text, len, from, open), open);
-    case OR:
-        return match(d, e->left, text, len, from, open) | match(d, e->right, text, len, from, open);
+    case THEN: return match(m, e->right, match(m, e->left, from));
+    case OR: return match(m, e->left, from) | match(m, e->right, from);
     default:
         /* Past the length of the text nothing new comes. */
-        for (unsigned n = 0; n <= e->max && n <= e->min + len + 1; n++) {
+        for (unsigned n = 0; n <= e->max && n <= e->min + m->len + 1; n++) {
             if (n >= e->min) to |= now;
-            if (n < e->max) now = match(d, e->left, text, len, now, open);
+            if (n < e->max) now = match(m, e->left, now);
         }
         return to;
     }
+}
+
+/* The places that a text may have come to, as bits, from places before: each is followed once. */
+static unsigned match(matching *m, int i, unsigned from)
+{
+    unsigned to = 0;
+    for (unsigned k = 0; from >> k; k++) {
+        if (!(from >> k & 1)) continue;
+        if (!m->known[i][k]) m->to[i][k] = match_from(m, &m->d->e[i], 1u << k);
+        m->known[i][k] = true;
+        to |= m->to[i][k];
+    }
+    return to;
+}
+
+/* Whether a text is a whole member; *open: whether it is the beginning of a longer one. */
+static bool is_member(const drawing *d, const char *text, size_t len, bool *open)
+{
+    matching m = {.d = d, .text = text, .len = len};
+    const bool whole = match(&m, 0, 1) >> len & 1;
+    *open = m.open;
+    return whole;
 }
 
 /* As a regular expression and in Lark's and GBNF's quotes. */
@@ -151,9 +180,9 @@ typedef struct question {
 /* 0: dead; 1: viable; 2: accepted, and perhaps viable. */
 static void ask(const question *q, const char *text, size_t len)
 {
-    bool open = false;
+    bool open;
     const bool inside = q->before[0];
-    const bool whole = match(q->d, 0, text, len, 1, &open) >> len & 1;
+    const bool whole = is_member(q->d, text, len, &open);
     uint32_t state = cdz_grammar_feed(q->g, cdz_grammar_start(q->g), q->before, strlen(q->before));
     state = cdz_grammar_feed(q->g, state, text, len);
     FUZZ_CHECK((state != 0) == (open || whole));
@@ -168,8 +197,7 @@ static void ask(const question *q, const char *text, size_t len)
         const size_t n = strlen(tokens[id]);
         memcpy(longer, text, len);
         memcpy(longer + len, tokens[id], n);
-        open = false;
-        const bool then = match(q->d, 0, longer, len + n, 1, &open) >> (len + n) & 1;
+        const bool then = is_member(q->d, longer, len + n, &open);
         FUZZ_CHECK(has(mask, id) == (n && (open || then)));
     }
 }
