@@ -135,7 +135,7 @@ def granite_4_h_tiny():
         t.update({**linear(p + "shared_mlp.input_linear", 2048, D), **linear(p + "shared_mlp.output_linear", D, 1024)})
     return dict(model_type="granitemoehybrid", architectures=["GraniteMoeHybridForCausalLM"], hidden_size=D, intermediate_size=512, shared_intermediate_size=1024,
                 num_hidden_layers=L, num_attention_heads=12, num_key_value_heads=4, vocab_size=100352, num_local_experts=E, num_experts_per_tok=6,
-                layer_types=["mamba"] * 3 + ["attention"], mamba_n_heads=H, mamba_d_head=P, mamba_d_state=N, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2,
+                layer_types=["mamba"] * 3 + ["attention"], rms_norm_eps=1e-5, mamba_n_heads=H, mamba_d_head=P, mamba_d_state=N, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2,
                 position_embedding_type="nope", embedding_multiplier=12.0, logits_scaling=6.0, residual_multiplier=0.22, attention_multiplier=0.0078125,
                 max_position_embeddings=4096, tie_word_embeddings=True), t
 

@@ -1,7 +1,7 @@
 /* avx512_dot.h - dot products of a few activation rows with many weight rows, as avx2_dot.c: far
  * rows in step.
  *
- * A pair's 16 lanes are one register, so tiles are larger: 1 x 8 for one activation row, 4 x 4
+ * A pair's 16 lanes are one register, so tiles are larger: 1 x 6 for one activation row, up to 6 x 4
  * for several. */
 #ifndef CDZ_CPU_AVX512_DOT_H
 #define CDZ_CPU_AVX512_DOT_H
@@ -9,7 +9,11 @@
 #include "cpu/ahead.h"
 #include "cpu/avx512.h"
 
-enum { MAX_PAIRS = 16, MOST_ROWS = 4 };
+enum {
+    MAX_PAIRS = 24,
+    MOST_ROWS = 6,        /* of plain weights, which six rows share the widening of */
+    MOST_ROWS_BLOCKS = 4, /* of others, whose widening keeps registers */
+};
 
 typedef struct weights {
     cdz_dtype dtype;
@@ -51,53 +55,110 @@ CDZ_INLINE void add_tail(int mr, int nr, const weights *w, size_t k, size_t n, c
     }
 }
 
+/* The halves, and then the quarters, of two registers: each added to the other of its own. */
+CDZ_INLINE __m512 add_halves(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
+
+CDZ_INLINE __m512 add_quarters(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+}
+
+/* Neighbouring lanes. */
+CDZ_INLINE __m512 add_neighbours(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
+}
+
+/* The written tree over the lanes of n registers, at most 16, together: fold16 of register i comes to sums[4 * (i % 4) + i / 4]. */
+CDZ_INLINE void fold_together(const __m512 *acc, int n, float *sums)
+{
+    __m512 half[8], quarter[4];
+    CDZ_UNROLL
+    for (int i = 0; i < (n + 1) / 2; i++)
+        half[i] = add_halves(acc[2 * i], acc[2 * i + 1 < n ? 2 * i + 1 : 2 * i]);
+    CDZ_UNROLL
+    for (int i = 0; i < (n + 3) / 4; i++)
+        quarter[i] = add_quarters(half[2 * i], half[4 * i + 2 < n ? 2 * i + 1 : 2 * i]);
+    const __m512 low = add_neighbours(quarter[0], quarter[n > 4 ? 1 : 0]);
+    const __m512 high = n > 8 ? add_neighbours(quarter[2], quarter[n > 12 ? 3 : 2]) : low;
+    _mm512_storeu_ps(sums, add_neighbours(low, high));
+}
+
 /* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
 CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k, const float *x,
                          size_t ldx, float *y, size_t ldy, size_t y_step)
 {
+    const int n = mr * nr;
     size_t from = 0;
     do {
         const size_t to = k - from < CDZ_K_CHUNK ? k : from + CDZ_K_CHUNK;
         const size_t whole = from + (to - from) / CDZ_LANES * CDZ_LANES;
         __m512 acc[MAX_PAIRS];
+        float sums[32];
         CDZ_UNROLL
-        for (int i = 0; i < mr * nr; i++) acc[i] = _mm512_setzero_ps();
+        for (int i = 0; i < n; i++) acc[i] = _mm512_setzero_ps();
         for (size_t at = from; at < whole; at += CDZ_LANES) {
             cdz_ask_for(ask, nr, w->row, w->row_stride, w->next, at * element_bytes(w->dtype));
             add_group(mr, nr, w, at, x, ldx, acc);
         }
         if (has_tail(w->dtype) && whole < to) add_tail(mr, nr, w, whole, to - whole, x, ldx, acc);
+        fold_together(acc, n < 16 ? n : 16, sums);
+        if (n > 16) fold_together(acc + 16, n - 16, sums + 16);
         CDZ_UNROLL
-        for (int i = 0; i < mr * nr; i++) {
+        for (int i = 0; i < n; i++) {
             float *out = y + (size_t)(i / nr) * ldy + (size_t)(i % nr) * y_step;
-            const float sum = fold16(acc[i]);
+            const float sum = sums[i / 16 * 16 + i % 4 * 4 + i % 16 / 4];
             *out = from == 0 ? sum : *out + sum;
         }
         from = to;
     } while (from < k);
 }
 
-/* A tile of mr activation rows, the first of them being row r of m. */
-CDZ_INLINE void tile_at(size_t r, int mr, int nr, const weights *w, size_t k, const float *x,
-                        size_t ldx, size_t m, float *y, size_t ldy, size_t y_step)
+/* Where a tile of activation rows is: the first of all reads the weights from memory, the others find them in the first-level
+ * cache. */
+typedef struct place {
+    size_t row;
+    bool second, alone;
+} place;
+
+/* A tile of mr activation rows. */
+CDZ_INLINE void tile_at(const place *at, int mr, int nr, const weights *w, size_t k, const float *x,
+                        size_t ldx, float *y, size_t ldy, size_t y_step)
 {
-    x += r * ldx, y += r * ldy;
-    switch (cdz_ask_of(w->dtype, r, mr, m, MOST_ROWS)) {
-    case CDZ_ASK_AHEAD: dot_tile(mr, nr, CDZ_ASK_AHEAD, w, k, x, ldx, y, ldy, y_step); break;
-    case CDZ_ASK_NEXT: dot_tile(mr, nr, CDZ_ASK_NEXT, w, k, x, ldx, y, ldy, y_step); break;
-    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step); break;
-    }
+    const bool asks = w->dtype < CDZ_N_PLAIN && mr > 1;
+    x += at->row * ldx, y += at->row * ldy;
+    if (asks && at->alone)
+        dot_tile(mr, nr, CDZ_ASK_AHEAD, w, k, x, ldx, y, ldy, y_step);
+    else if (asks && at->second)
+        dot_tile(mr, nr, CDZ_ASK_NEXT, w, k, x, ldx, y, ldy, y_step);
+    else
+        dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step);
 }
 
-/* All m activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. */
+/* All m activation rows by one set of nr weight rows, in tiles of like heights. One weight row is what was left over: few of
+ * them, and one by one. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
-    size_t r = 0;
-    for (; nr == 4 && r + 4 <= m; r += 4) tile_at(r, 4, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; nr == 4 && r + 3 <= m; r += 3) tile_at(r, 3, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; nr == 4 && r + 2 <= m; r += 2) tile_at(r, 2, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; r < m; r++) tile_at(r, 1, nr, w, k, x, ldx, m, y, ldy, y_step);
+    const bool plain = w->dtype < CDZ_N_PLAIN;
+    const size_t most = nr != 4 ? 1 : plain ? MOST_ROWS : MOST_ROWS_BLOCKS;
+    const size_t tiles = (m + most - 1) / most;
+    place at = {0};
+    for (size_t i = 0, height; i < tiles; i++, at.row += height) {
+        height = (m - at.row + tiles - i - 1) / (tiles - i);
+        at.second = i == 1, at.alone = tiles == 1;
+        switch (nr == 4 ? height : 1) {
+        case 6: tile_at(&at, plain ? 6 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 5: tile_at(&at, plain ? 5 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 4: tile_at(&at, 4, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 3: tile_at(&at, 3, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 2: tile_at(&at, 2, nr, w, k, x, ldx, y, ldy, y_step); break;
+        default: tile_at(&at, 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        }
+    }
 }
 
 /* Walks n weight rows as nr far streams; returns how many rows that covered. */
