@@ -40,6 +40,31 @@ CDZ_INLINE void add_group(int mr, int nr, const weights *w, size_t k, const floa
     }
 }
 
+/* Two groups of a type that has them together. */
+CDZ_INLINE void add_groups32(int mr, int nr, const weights *w, size_t k, const float *x, size_t ldx,
+                             __m512 *acc)
+{
+    __m512 low[MAX_PAIRS], high[MAX_PAIRS];
+    const __m512 levels = _mm512_loadu_ps(levels_of(w->dtype));
+    CDZ_UNROLL
+    for (int j = 0; j < nr; j++) {
+        const group32 g = groups_at(w->dtype, w->row + (size_t)j * w->row_stride, k);
+        const __m512i q = _mm512_cvtepu8_epi32(bytes_at(g.nibbles));
+        const __m512 d = _mm512_set1_ps(g.d);
+        low[j] = _mm512_mul_ps(_mm512_permutexvar_ps(q, levels), d); /* by the low four bits */
+        high[j] = _mm512_mul_ps(_mm512_permutexvar_ps(_mm512_srli_epi32(q, 4), levels), d);
+    }
+    CDZ_UNROLL
+    for (int r = 0; r < mr; r++) {
+        const float *xr = x + (size_t)r * ldx + k;
+        CDZ_UNROLL
+        for (int j = 0; j < nr; j++) {
+            fma16(&acc[r * nr + j], low[j], _mm512_loadu_ps(xr));
+            fma16(&acc[r * nr + j], high[j], _mm512_loadu_ps(xr + CDZ_LANES));
+        }
+    }
+}
+
 /* The last n columns of the rows. */
 CDZ_INLINE void add_tail(int mr, int nr, const weights *w, size_t k, size_t n, const float *x,
                          size_t ldx, __m512 *acc)
@@ -100,10 +125,14 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
         float sums[32];
         CDZ_UNROLL
         for (int i = 0; i < n; i++) acc[i] = _mm512_setzero_ps();
-        for (size_t at = from; at < whole; at += CDZ_LANES) {
-            cdz_ask_for(ask, nr, w->row, w->row_stride, w->next, at * element_bytes(w->dtype));
-            add_group(mr, nr, w, at, x, ldx, acc);
-        }
+        if (has_groups32(w->dtype))
+            for (size_t at = from; at < whole; at += 2 * CDZ_LANES)
+                add_groups32(mr, nr, w, at, x, ldx, acc);
+        else
+            for (size_t at = from; at < whole; at += CDZ_LANES) {
+                cdz_ask_for(ask, nr, w->row, w->row_stride, w->next, at * element_bytes(w->dtype));
+                add_group(mr, nr, w, at, x, ldx, acc);
+            }
         if (has_tail(w->dtype) && whole < to) add_tail(mr, nr, w, whole, to - whole, x, ldx, acc);
         fold_together(acc, n < 16 ? n : 16, sums);
         if (n > 16) fold_together(acc + 16, n - 16, sums + 16);

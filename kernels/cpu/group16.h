@@ -138,13 +138,40 @@ CDZ_INLINE float exponent_float(uint8_t e)
     return f;
 }
 
-/* Group g of sixteen in a block of 256. */
-CDZ_INLINE group16 iq4_xs_group(const uint8_t *b, size_t g)
+/* Two groups whose nibbles stand in the same bytes, low ones first. */
+typedef struct group32 {
+    const uint8_t *nibbles;
+    float d;
+} group32;
+
+/* Those of sixteen columns each in a block of 256. */
+CDZ_INLINE group32 iq4_xs_groups(const uint8_t *b, size_t s)
 {
-    const size_t s = g / 2;
     const int top = b[2 + s / 4] >> s % 4 * 2 & 3,
               scale = (b[4 + s / 2] >> s % 2 * 4 & 15) | top << 4;
-    return level_group(b + 8 + 16 * s, g % 2, half_float(b) * (float)(scale - 32));
+    return (group32){b + 8 + 16 * s, half_float(b) * (float)(scale - 32)};
+}
+
+/* Does a type have such groups? */
+CDZ_INLINE bool has_groups32(cdz_dtype type)
+{
+    return type == CDZ_MXFP4 || type == CDZ_IQ4_NL || type == CDZ_IQ4_XS;
+}
+
+/* Columns [k, k + 32) of a row of one; k is a multiple of 32. */
+CDZ_INLINE group32 groups_at(cdz_dtype type, const void *row, size_t k)
+{
+    const uint8_t *b = row;
+    switch (type) {
+    case CDZ_MXFP4: b += k / 32 * 17; return (group32){b + 1, exponent_float(b[0])};
+    case CDZ_IQ4_NL: b += k / 32 * 18; return (group32){b + 2, half_float(b)};
+    default: return iq4_xs_groups(b + k / 256 * 136, k % 256 / 32);
+    }
+}
+
+CDZ_INLINE group16 half_of(group32 g, size_t h)
+{
+    return level_group(g.nibbles, h, g.d);
 }
 
 /* Columns [k, k + 16) of a row of blocks; k is a multiple of 16. */
@@ -162,9 +189,9 @@ CDZ_INLINE group16 group_at(cdz_dtype type, const void *row, size_t k)
     case CDZ_Q4_K: return q45_k_group(type, b + k / 256 * 144, k % 256 / 16);
     case CDZ_Q5_K: return q45_k_group(type, b + k / 256 * 176, k % 256 / 16);
     case CDZ_Q6_K: return q6_k_group(b + k / 256 * 210, k % 256 / 16);
-    case CDZ_MXFP4: b += k / 32 * 17; return level_group(b + 1, k % 32 / 16, exponent_float(b[0]));
-    case CDZ_IQ4_NL: b += k / 32 * 18; return level_group(b + 2, k % 32 / 16, half_float(b));
-    case CDZ_IQ4_XS: return iq4_xs_group(b + k / 256 * 136, k % 256 / 16);
+    case CDZ_MXFP4:
+    case CDZ_IQ4_NL:
+    case CDZ_IQ4_XS: return half_of(groups_at(type, row, k / 32 * 32), k % 32 / 16);
     case CDZ_FP8: /* as float16 they are 256 times smaller */
         b += k / 64 * 68;
         return (group16){.q = bytes_at(b + 4 + k % 64), .d = whole_float(b) * 256.0f};
