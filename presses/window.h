@@ -9,15 +9,15 @@
     CDZ_INT(T, window_size, 64, 1, 4096, "queries that are asked, the latest"),                    \
         CDZ_INT(T, kernel_size, 5, 1, 1023, "positions that scores are averaged over; odd")
 
-/* mean[i]: of what the queries of a head's group give to entry i of the first n. */
-static inline void mean_attention(const cdz_press_view *view, uint32_t h, uint32_t n, float *mean)
+/* mean[i]: of what the queries of a head's group give to entry i of the first n, added up row by row; sum: room for it. */
+static inline void mean_attention(const cdz_press_view *view, uint32_t h, uint32_t n, double *sum,
+                                  float *mean)
 {
-    const float *rows = view->attention + (size_t)h * view->n_queries * view->n;
-    for (uint32_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (uint32_t q = 0; q < view->n_queries; q++) sum += (double)rows[(size_t)q * view->n + i];
-        mean[i] = (float)(sum / view->n_queries);
-    }
+    const float *row = view->attention + (size_t)h * view->n_queries * view->n;
+    for (uint32_t i = 0; i < n; i++) sum[i] = 0;
+    for (uint32_t q = 0; q < view->n_queries; q++, row += view->n)
+        for (uint32_t i = 0; i < n; i++) sum[i] += (double)row[i];
+    for (uint32_t i = 0; i < n; i++) mean[i] = (float)(sum[i] / view->n_queries);
 }
 
 /* Adds a moving average, `kernel` wide, that takes what lies outside for 0. */
@@ -49,7 +49,8 @@ static inline cdz_status score_by_window(const cdz_step *step, const cdz_press_v
 {
     const uint32_t group = heads_a_group(view);
     float *mean = cdz_scratch(step, view->n * sizeof *mean);
-    if (!mean) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a layer's scores");
+    double *sum = cdz_scratch(step, view->n * sizeof *sum);
+    if (!mean || !sum) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a layer's scores");
     for (uint32_t g = 0; g < view->n_kv_heads; g++) {
         const uint32_t n = view->counts[g];
         if (n <= window)
@@ -58,7 +59,7 @@ static inline cdz_status score_by_window(const cdz_step *step, const cdz_press_v
                             "is %u",
                             n, window);
         for (uint32_t h = g * group; h < (g + 1) * group; h++) {
-            mean_attention(view, h, n - window, mean);
+            mean_attention(view, h, n - window, sum, mean);
             add_pooled(mean, n - window, kernel, 1.0f / (float)group, scores_of(view, choice, g));
         }
     }

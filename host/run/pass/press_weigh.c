@@ -1,26 +1,32 @@
 /* press_weigh.c - the weights that some queries give to entries: one product, then each row's softmax.
  *
- * The product is the backend's own, in its written order; a softmax goes over a row from its first entry to its last. */
+ * The product is the backend's own, in its written order; a softmax is that of "cadenza.vec/1", which is torch's. A sink counts as
+ * one more entry, behind the last. */
 #include <math.h>
+#include <string.h>
 
 #include "run/pass/press_notes.h"
+#include "vec/vec.h"
 
 static void soften(void *arg, size_t i)
 {
     const cdz_weighing *w = arg;
+    const cdz_vec *vec = cdz_vec_table();
     const cdz_attention *how = w->how;
     const uint32_t end = w->sees + i < w->n ? w->sees + (uint32_t)i : w->n;
-    float *s = w->out + i * w->ldo, most = -INFINITY, sum = 0;
-    for (uint32_t j = 0; j < end; j++) {
-        s[j] *= how->scale;
-        if (how->soft_cap != 0.0f) s[j] = how->soft_cap * tanhf(s[j] / how->soft_cap);
-        if (s[j] > most) most = s[j];
+    float *s = w->out + i * w->ldo;
+    vec->mul(s, end, how->scale);
+    for (uint32_t j = 0; how->soft_cap != 0.0f && j < end; j++)
+        s[j] = how->soft_cap * tanhf(s[j] / how->soft_cap);
+    if (how->sinks) {
+        const float top = fmaxf(vec->max(s, end), how->sinks[w->head]);
+        vec->add(s, end, -top);
+        vec->exp(s, end);
+        vec->div(s, end, vec->sum(s, end) + expf(how->sinks[w->head] - top));
+    } else {
+        vec->softmax(s, s, end);
     }
-    if (how->sinks && how->sinks[w->head] > most) most = how->sinks[w->head];
-    for (uint32_t j = 0; j < end; j++) sum += s[j] = expf(s[j] - most);
-    if (how->sinks) sum += expf(how->sinks[w->head] - most);
-    for (uint32_t j = 0; j < end; j++) s[j] /= sum;
-    for (uint32_t j = end; j < w->n; j++) s[j] = 0.0f;
+    memset(s + end, 0, (w->n - end) * sizeof *s);
 }
 
 void cdz_press_weigh(const cdz_weighing *w)
