@@ -28,7 +28,8 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   sampling   choosing a token, beside transformers and llama.cpp's samplers
   python     the Python package over the C call, and beside transformers and lm-eval's own model; needs cffi and numpy
 Of Cadenza's own parts:
-  families   new tokens of published shapes cut to a few layers: experts, latent attention, recurrent layers, several streams
+  families   new tokens of published shapes cut to a few layers: experts, latent attention, recurrent layers, several streams; with
+             $LLAMA_CPP_SOURCE, llama.cpp's source folder, beside it on files that its converter makes
   kernels    products and attention, beside the machine's limits
   cuda       passes of known shapes on a CUDA device, beside its copying, cuBLAS and transformers
   lua        processors in Lua, beside the same in C
@@ -84,8 +85,12 @@ python_package() { # from the source folder, with this build's library
     CADENZA_PLUGIN_DIR=$build/lib/cadenza CADENZA_LIBRARY=$build/lib/libcadenza.so PYTHONPATH=python "$python" bench/python/bench.py "$@"
 }
 
-families() { # the folders are made once
+families() { # the folders are made once; beside llama.cpp where its source folder is known
     local name folder
+    if [ -n "${LLAMA_CPP_SOURCE:-}" ]; then
+        PYTHONDONTWRITEBYTECODE=1 "$python" bench/harness/families.py --llama-cpp "$LLAMA_CPP_SOURCE" --build "$build" "$@"
+        return
+    fi
     for name in gpt-oss-20b qwen3-next deepseek-v2-lite granite-4-h-tiny lfm2-1.2b gemma-3n-e2b; do
         folder=$build/bench/families/$name
         [ -f "$folder/config.json" ] || "$python" bench/make_families.py "$name" "$folder"
