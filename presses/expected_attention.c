@@ -79,21 +79,28 @@ static void turn_matrix(const cdz_press_view *view, const rotation *r, float *c)
     for (uint32_t i = 0; i < d; i++) turn(view, r, c + (size_t)i * d, 1);
 }
 
-/* k C k */
-static double spread_of(const float *c, const float *key, uint32_t d)
+/* k C k of a symmetric C: what lies above its diagonal counts twice. row: room for d sums, to which four rows of C are added at once. */
+static double spread_of(const float *c, const float *key, uint32_t d, float *restrict row)
 {
     double sum = 0;
-    for (uint32_t i = 0; i < d; i++) {
-        float row = 0;
-        for (uint32_t j = 0; j < d; j++) row += c[(size_t)i * d + j] * key[j];
-        sum += (double)key[i] * (double)row;
+    memset(row, 0, d * sizeof *row);
+    for (uint32_t i = 0; i < d; i += 4) {
+        const uint32_t end = i + 4 < d ? i + 4 : d;
+        const float *own = c + (size_t)i * d;
+        for (uint32_t a = i; a < end; a++)
+            for (uint32_t j = a + 1; j < end; j++) row[j] += key[a] * c[(size_t)a * d + j];
+        for (uint32_t j = end; j < d; j++)
+            row[j] += key[i] * own[j] + key[i + 1] * own[d + j] + key[i + 2] * own[2 * d + j] +
+                      key[i + 3] * own[3 * d + j];
     }
+    for (uint32_t i = 0; i < d; i++)
+        sum += (double)key[i] * (double)(c[(size_t)i * d + i] * key[i] + 2 * row[i]);
     return sum;
 }
 
 /* Weights of a query head over the entries from the sinks on, added to the scores of its kv head. */
 static void add_head(const cdz_step *step, const cdz_press_view *view, uint32_t g, const float *mean,
-                     const float *covariance, float share, float *z, float *scores)
+                     const float *covariance, float share, float *row, float *z, float *scores)
 {
     const settings *p = step->params;
     const uint32_t n = view->counts[g], d = view->head_dim, sinks = (uint32_t)p->n_sink;
@@ -103,7 +110,7 @@ static void add_head(const cdz_step *step, const cdz_press_view *view, uint32_t 
     for (uint32_t i = sinks; i < n; i++) {
         const float *key = entry_of(view, view->keys, g, i);
         double value = (double)dot(mean, key, d) / root;
-        if (p->use_covariance) value += spread_of(covariance, key, d) / d / 2;
+        if (p->use_covariance) value += spread_of(covariance, key, d, row) / d / 2;
         z[i] = (float)value;
         most = fmaxf(most, z[i]);
     }
@@ -138,8 +145,8 @@ static cdz_status score_heads(const cdz_step *step, const cdz_press_view *view,
     rotation r;
     float *mean = cdz_scratch(step, d * sizeof *mean),
           *covariance = cdz_scratch(step, (size_t)d * d * sizeof *covariance),
-          *z = cdz_scratch(step, view->n * sizeof *z);
-    if (!mean || !covariance || !z ||
+          *row = cdz_scratch(step, d * sizeof *row), *z = cdz_scratch(step, view->n * sizeof *z);
+    if (!mean || !covariance || !row || !z ||
         !find_rotation(step, view, (uint32_t)p->n_future_positions, &r))
         return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a head's queries");
     for (uint32_t h = 0; h < view->n_heads; h++) {
@@ -147,7 +154,7 @@ static cdz_status score_heads(const cdz_step *step, const cdz_press_view *view,
         memcpy(covariance, view->covariance + (size_t)h * d * d, (size_t)d * d * sizeof *covariance);
         turn(view, &r, mean, 1);
         turn_matrix(view, &r, covariance);
-        add_head(step, view, h / group, mean, covariance, 1.0f / (float)group, z,
+        add_head(step, view, h / group, mean, covariance, 1.0f / (float)group, row, z,
                  scores_of(view, choice, h / group));
     }
     return CDZ_OK;

@@ -1,7 +1,8 @@
 /* press.c - when a sequence is pressed, and what is noted for that while its positions are read.
  *
  * Owns: the notes of a sequence, and the count of who holds what a press has left. Not: the press itself (press_run.c), whose
- * blocks they are (sequence.c). Sums over positions are in the order of positions, so they hang on no pass. */
+ * blocks they are (sequence.c). Sums over positions are in the order of positions, and products of queries are summed over runs of
+ * absolute positions, so they hang on no pass. */
 #include "run/pass/press.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 #include "run/pass/model.h"
 #include "run/pass/press_notes.h"
 #include "run/pass/sequence.h"
+#include "vec/vec.h"
 
 /* --- what can be pressed ------------------------------------------------------------------------------------------ */
 
@@ -114,6 +116,7 @@ static void free_notes(cdz_press_notes *notes)
     free(notes->hidden);
     free(notes->mean);
     free(notes->square);
+    free(notes->turned);
     free(notes->sums);
     free(notes);
 }
@@ -126,7 +129,7 @@ void cdz_press_forget_notes(cdz_seq *seq)
 
 /* --- notes -------------------------------------------------------------------------------------------------------- */
 
-enum { N_PIECES = 5 };
+enum { N_PIECES = 6 };
 
 /* A part of the notes: where its address goes, how many numbers it has. */
 typedef struct part {
@@ -150,6 +153,8 @@ static void list_parts(cdz_press_notes *notes, const cdz_arch *a, part out[N_PIE
                     sizeof(double)};
     out[4] = (part){(void **)&notes->sums, (size_t)a->n_layers * a->n_heads,
                     what & CDZ_PRESS_SUMS ? notes->to : 0, sizeof(double)};
+    out[5] = (part){(void **)&notes->turned, pieces,
+                    what & CDZ_PRESS_MOMENTS ? wide * CDZ_MOMENT_ROWS : 0, sizeof(float)};
 }
 
 /* Zeros, or a copy of what lies there; nothing where nobody asks. */
@@ -266,6 +271,17 @@ typedef struct counting {
     uint32_t layer;
 } counting;
 
+/* Adds the products of the queries at hand, all of them over each other. */
+static void add_products(double *square, float *turned, size_t d)
+{
+    const cdz_vec *vec = cdz_vec_table();
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j <= i; j++)
+            square[i * d + j] += (double)vec->dot(turned + i * CDZ_MOMENT_ROWS,
+                                                  turned + j * CDZ_MOMENT_ROWS, CDZ_MOMENT_ROWS);
+    memset(turned, 0, d * CDZ_MOMENT_ROWS * sizeof *turned);
+}
+
 /* All rows of one head, in their order. */
 static void count_head(void *arg, size_t h)
 {
@@ -276,13 +292,17 @@ static void count_head(void *arg, size_t h)
         const cdz_press_notes *notes = f->noted[r].notes;
         const uint32_t p = f->noted[r].position;
         if (!notes || !notes->mean || p >= notes->to || p % notes->piece < notes->skip) continue;
-        const size_t at = ((size_t)c->layer * notes->n_pieces + p / notes->piece) * H + h;
+        const uint32_t piece = p / notes->piece;
+        const size_t at = ((size_t)c->layer * notes->n_pieces + piece) * H + h;
         const float *q = f->q + (r * H + h) * d;
-        double *mean = notes->mean + at * d, *square = notes->square + at * d * d;
+        double *mean = notes->mean + at * d;
+        float *turned = notes->turned + at * d * CDZ_MOMENT_ROWS;
         for (size_t i = 0; i < d; i++) {
             mean[i] += (double)q[i];
-            for (size_t j = 0; j < d; j++) square[i * d + j] += (double)q[i] * (double)q[j];
+            turned[i * CDZ_MOMENT_ROWS + p % CDZ_MOMENT_ROWS] = q[i];
         }
+        if ((p + 1) % CDZ_MOMENT_ROWS == 0 || p + 1 == cdz_press_piece_end(notes, piece))
+            add_products(notes->square + at * d * d, turned, d);
     }
 }
 

@@ -6,7 +6,10 @@
 
 #define CDZ_PRESS_OF_WINDOW (CDZ_PRESS_QUERIES | CDZ_PRESS_HIDDEN | CDZ_PRESS_ATTENTION)
 
-enum { CDZ_WEIGH_ROWS = 32 };
+enum {
+    CDZ_WEIGH_ROWS = 32,
+    CDZ_MOMENT_ROWS = 128, /* positions whose products are summed together, at absolute multiples */
+};
 
 /* For the press at `to` positions. A piece is what is pressed alone: everything, unless there is a chunk length. */
 struct cdz_press_notes {
@@ -15,8 +18,10 @@ struct cdz_press_notes {
     bool failed;    /* memory was short */
     float *queries; /* (layers, pieces, window, heads, d) rotated; NULL: nobody asks, as below */
     float *hidden;  /* (layers, pieces, window, D) */
-    double *mean, *square; /* (layers, pieces, heads, d), (.., d, d) sums */
-    double *sums;          /* (layers, heads, to) */
+    double *mean,
+        *square; /* (layers, pieces, heads, d), (.., d, d) sums; of square the lower half */
+    float *turned; /* (layers, pieces, heads, d, CDZ_MOMENT_ROWS): queries whose products are not in square yet */
+    double *sums; /* (layers, heads, to) */
 };
 
 static inline uint32_t cdz_press_piece_end(const cdz_press_notes *notes, uint32_t piece)

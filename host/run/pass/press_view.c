@@ -124,7 +124,8 @@ static bool show_moments(cdz_press_look *l, const cdz_press_subset *s, cdz_press
             mean[h * d + i] = (float)(sum[i] / n);
             for (size_t j = 0; j < d; j++)
                 covariance[(h * d + i) * d + j] =
-                    (float)(square[i * d + j] / n - sum[i] / n * (sum[j] / n));
+                    (float)((i > j ? square[i * d + j] : square[j * d + i]) / n -
+                            sum[i] / n * (sum[j] / n));
         }
     }
     view->mean = mean;
