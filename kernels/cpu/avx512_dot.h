@@ -168,7 +168,7 @@ CDZ_INLINE void tile_at(const place *at, int mr, int nr, const weights *w, size_
 }
 
 /* All m activation rows by one set of nr weight rows, in tiles of like heights. One weight row is what was left over: few of
- * them, and one by one. */
+ * them, and one by one. Types of blocks come to no tile of five or six, so that none is compiled for them. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
