@@ -167,18 +167,29 @@ CDZ_INLINE void tile_at(const place *at, int mr, int nr, const weights *w, size_
         dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step);
 }
 
-/* All m activation rows by one set of nr weight rows, in tiles of like heights. One weight row is what was left over: few of
- * them, and one by one. Types of blocks come to no tile of five or six, so that none is compiled for them. */
-CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
-                         float *y, size_t ldy, size_t y_step)
+/* Activation rows in tiles of like heights: the first `taller` of them have one row more than the others. */
+typedef struct split {
+    size_t tiles, height, taller;
+} split;
+
+/* Tiles of several rows are for four weight rows. */
+CDZ_INLINE split split_rows(cdz_dtype dtype, int nr, size_t m)
+{
+    const size_t most = nr != 4 ? 1 : dtype < CDZ_N_PLAIN ? MOST_ROWS : MOST_ROWS_BLOCKS;
+    const size_t tiles = (m + most - 1) / most;
+    return (split){tiles, tiles ? m / tiles : 0, tiles ? m % tiles : 0};
+}
+
+/* All activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. Types of
+ * blocks come to no tile of five or six, so that none is compiled for them. */
+CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx,
+                         const split *rows, float *y, size_t ldy, size_t y_step)
 {
     const bool plain = w->dtype < CDZ_N_PLAIN;
-    const size_t most = nr != 4 ? 1 : plain ? MOST_ROWS : MOST_ROWS_BLOCKS;
-    const size_t tiles = (m + most - 1) / most;
-    place at = {0};
-    for (size_t i = 0, height; i < tiles; i++, at.row += height) {
-        height = (m - at.row + tiles - i - 1) / (tiles - i);
-        at.second = i == 1, at.alone = tiles == 1;
+    place at = {.alone = rows->tiles == 1};
+    for (size_t i = 0, height; i < rows->tiles; i++, at.row += height) {
+        height = rows->height + (i < rows->taller);
+        at.second = i == 1;
         switch (nr == 4 ? height : 1) {
         case 6: tile_at(&at, plain ? 6 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
         case 5: tile_at(&at, plain ? 5 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
@@ -195,9 +206,10 @@ CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, bool bf16_pairs, const char 
                            size_t k, const float *x, size_t ldx, size_t m, float *y, size_t ldy)
 {
     const size_t part = n / (size_t)nr, row_bytes = cdz_row_bytes(dtype, k);
+    const split tiles = split_rows(dtype, nr, m);
     for (size_t i = 0; i < part; i++) {
         const weights rows = {dtype, bf16_pairs, w + i * row_bytes, part * row_bytes, row_bytes};
-        all_rows(nr, &rows, k, x, ldx, m, y + i, ldy, part);
+        all_rows(nr, &rows, k, x, ldx, &tiles, y + i, ldy, part);
     }
     return part * (size_t)nr;
 }
