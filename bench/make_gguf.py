@@ -14,7 +14,6 @@ import os
 import pathlib
 import sys
 
-
 TYPES = {"q8_0": 7, "q4_0": 2, "q4_k": 15}  # llama.cpp's numbers for kinds of files
 
 
@@ -23,9 +22,13 @@ def without_tokenizer(model):
     model.gguf_writer.add_vocab_size(model.hparams["vocab_size"])
 
 
+def source_folder(text):
+    if not (pathlib.Path(text) / "conversion").is_dir():
+        raise argparse.ArgumentTypeError(f"{text} has no conversion/: expected llama.cpp's source folder")
+    return pathlib.Path(text)
+
+
 def convert(folder, out, source):
-    if not (source / "conversion").is_dir():
-        sys.exit(f"make_gguf.py: {source} has no conversion/: expected llama.cpp's source folder")
     sys.path[:0] = [str(source), str(source / "gguf-py")]
     import gguf
     import torch
@@ -53,7 +56,7 @@ def main():
     ap.add_argument("model", type=pathlib.Path, metavar="FOLDER | FILE.gguf")
     ap.add_argument("out", type=pathlib.Path)
     what = ap.add_mutually_exclusive_group(required=True)
-    what.add_argument("--llama-cpp", type=pathlib.Path, metavar="SOURCE")
+    what.add_argument("--llama-cpp", type=source_folder, metavar="SOURCE")
     what.add_argument("--type", choices=TYPES)
     a = ap.parse_args()
     part = a.out.with_suffix(".part")

@@ -15,7 +15,9 @@ import sys
 import compare
 
 HERE = pathlib.Path(__file__).resolve().parent
-NAMES = "gpt-oss-20b,qwen3-next,deepseek-v2-lite,granite-4-h-tiny,lfm2-1.2b,gemma-3n-e2b"
+sys.path.append(str(HERE.parent))
+from make_families import SHAPES  # noqa: E402
+from make_gguf import source_folder  # noqa: E402
 
 
 class File:
@@ -44,8 +46,8 @@ class File:
 
 def options():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("--llama-cpp", required=True, metavar="SOURCE", help="llama.cpp's source folder")
-    ap.add_argument("--names", default=NAMES, help="of make_families.py")
+    ap.add_argument("--llama-cpp", type=source_folder, required=True, metavar="SOURCE", help="llama.cpp's source folder")
+    ap.add_argument("--names", default=",".join(SHAPES), help="of make_families.py; each takes some GB of disk")
     ap.add_argument("--types", default="bf16,q8_0", help="of weights; where llama.cpp keeps others, as experts in MXFP4, they stay")
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--rounds", type=int, default=5)

@@ -327,6 +327,13 @@ static void close_config(cdz_grammar_states *s, uint32_t config)
     if (!cdz_grammar_frames_settle(s, config, first_frame)) no_memory(s);
 }
 
+/* Closes a configuration that is asked about. */
+static void look_at(cdz_grammar_states *s, uint32_t config)
+{
+    close_config(s, config);
+    cdz_net_slack_join(&s->met, &s->configs[config].slack);
+}
+
 /* --- stepping ---------------------------------------------------------------------------------------------- */
 
 /* Turns the work into a kernel: an item at a rule's end is what its callers go on with, but for the bottom's. */
@@ -465,8 +472,7 @@ uint32_t cdz_grammar_states_look(cdz_grammar_states *s, uint32_t config, uint8_t
 {
     if (!config || s->configs[config].next)
         return find_next(s, config, byte, s->configs[config].n_live > ALIKE_ITEMS);
-    close_config(s, config);
-    cdz_net_slack_join(&s->met, &s->configs[config].slack);
+    look_at(s, config);
     if (s->status != CDZ_OK) return 0;
     step(s, config, byte);
     return settle(s);
@@ -569,8 +575,7 @@ cdz_net_classes cdz_grammar_states_differ(cdz_grammar_states *s, uint32_t config
 bool cdz_grammar_states_accepts(cdz_grammar_states *s, uint32_t config)
 {
     if (!config) return false;
-    close_config(s, config);
-    cdz_net_slack_join(&s->met, &s->configs[config].slack);
+    look_at(s, config);
     return s->configs[config].accepts;
 }
 
@@ -600,9 +605,8 @@ uint32_t cdz_grammar_states_token(cdz_grammar_states *s, uint32_t config, uint32
 void cdz_grammar_states_mark_tokens(cdz_grammar_states *s, uint32_t config, uint64_t *mask,
                                     uint32_t n_ids)
 {
-    close_config(s, config);
+    look_at(s, config);
     const cdz_net_config c = s->configs[config];
-    cdz_net_slack_join(&s->met, &c.slack);
     for (uint32_t i = 0; c.tokens && i < c.n_live; i++) {
         const uint32_t node = s->items[c.live + i].node;
         for (uint32_t k = s->net->first[node]; k < s->net->first[node + 1]; k++) {

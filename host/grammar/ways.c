@@ -105,19 +105,26 @@ static int may_begin(cdz_grammar_states *s, uint32_t config, cdz_net_way way)
     return none ? 0 : all ? 2 : 1;
 }
 
+/* Whether a kind's characters of one byte, or its others, all lead to one configuration. */
+static bool all_lead(cdz_grammar_states *s, uint32_t config, cdz_net_way way, bool single,
+                     uint32_t to)
+{
+    for (uint32_t i = 0; i < n_blocks[way]; i++)
+        if ((blocks[i].n == 1) == single && !block_leads(s, config, &blocks[i], 0, to))
+            return false;
+    return true;
+}
+
 static uint32_t find_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way)
 {
     const int begin = may_begin(s, config, way);
     if (begin < 2) return begin ? 1 : 2;
     const uint32_t next = cdz_grammar_states_next(s, config, 'a');
     if (way == CDZ_WAY_PLAIN && plain_by_nodes(s, config)) return next + 2;
-    for (uint32_t i = 0; i < n_blocks[way]; i++)
-        if (blocks[i].n == 1 && !block_leads(s, config, &blocks[i], 0, next)) return 1;
+    if (!all_lead(s, config, way, true, next)) return 1;
     if (way <= CDZ_WAY_WORD && s->configs[config].n_live <= FEW_PLACES)
         cdz_grammar_states_fill(s, config); /* it is about most bytes */
-    for (uint32_t i = 0; i < n_blocks[way]; i++)
-        if (blocks[i].n > 1 && !block_leads(s, config, &blocks[i], 0, next)) return 1;
-    return next + 2;
+    return all_lead(s, config, way, false, next) ? next + 2 : 1;
 }
 
 bool cdz_grammar_states_way(cdz_grammar_states *s, uint32_t config, cdz_net_way way, uint32_t *to)

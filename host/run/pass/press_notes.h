@@ -18,10 +18,10 @@ struct cdz_press_notes {
     bool failed;    /* memory was short */
     float *queries; /* (layers, pieces, window, heads, d) rotated; NULL: nobody asks, as below */
     float *hidden;  /* (layers, pieces, window, D) */
-    double *mean,
-        *square; /* (layers, pieces, heads, d), (.., d, d) sums; of square the lower half */
-    float *turned; /* (layers, pieces, heads, d, CDZ_MOMENT_ROWS): queries whose products are not in square yet */
-    double *sums; /* (layers, heads, to) */
+    double *mean;   /* (layers, pieces, heads, d) sums */
+    double *square; /* (layers, pieces, heads, d, d) sums, of which the lower half is kept */
+    float *turned;  /* (layers, pieces, heads, d, CDZ_MOMENT_ROWS) queries that square lacks yet */
+    double *sums;   /* (layers, heads, to) */
 };
 
 static inline uint32_t cdz_press_piece_end(const cdz_press_notes *notes, uint32_t piece)
