@@ -1,5 +1,6 @@
 /* test_run_press.c - pressed requests: the same tokens and logits to the bit whatever is beside them, however their prompts were cut,
  * and whoever takes tokens back; what others get is as without them; and memory that comes back at once. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,15 +22,23 @@ typedef struct world {
     cdz_model *model;
 } world;
 
-static world open_world(const char *folder, uint32_t n_threads, uint64_t kv_bytes)
+static world open_scheduled(const char *folder, uint32_t n_threads, uint64_t kv_bytes,
+                            const char *scheduler)
 {
     world w = {0};
     cdz_error err = {0};
-    const cdz_options options = {
-        .size = sizeof options, .n_threads = n_threads, .kv_bytes = kv_bytes};
+    const cdz_options options = {.size = sizeof options,
+                                 .n_threads = n_threads,
+                                 .kv_bytes = kv_bytes,
+                                 .scheduler = scheduler};
     must(cdz_open(&options, &w.rt, &err), &err);
     must(cdz_model_open(w.rt, folder, NULL, &w.model, &err), &err);
     return w;
+}
+
+static world open_world(const char *folder, uint32_t n_threads, uint64_t kv_bytes)
+{
+    return open_scheduled(folder, n_threads, kv_bytes, NULL);
 }
 
 static void close_world(world *w)
@@ -350,6 +359,57 @@ static void test_blocks_come_back(void **state)
                      4);
 }
 
+/* The first token, and so the engine, waits until all are submitted. */
+typedef struct crowd {
+    cdz_runtime *rt;
+    pthread_mutex_t submitting;
+    uint32_t most;
+} crowd;
+
+static void count_running(void *user, const cdz_event *event)
+{
+    crowd *seen = user;
+    cdz_stats stats = {.size = sizeof stats};
+    (void)event;
+    pthread_mutex_lock(&seen->submitting);
+    pthread_mutex_unlock(&seen->submitting);
+    cdz_get_stats(seen->rt, &stats);
+    if (stats.n_running > seen->most) seen->most = stats.n_running;
+}
+
+/* Prompts of 448 positions, 14 blocks of 18,432 bytes, and 60 new tokens. */
+static uint32_t most_together(const char *ini)
+{
+    enum { MANY = 64, LONG = 448, BLOCKS = 20 * 16 };
+    world w = open_scheduled(GOLDEN "llama_gqa", 2, (uint64_t)BLOCKS * 18432, "prefill_first");
+    crowd seen = {.rt = w.rt, .submitting = PTHREAD_MUTEX_INITIALIZER};
+    uint64_t ids[MANY];
+    pthread_mutex_lock(&seen.submitting);
+    for (uint32_t k = 0; k < MANY; k++) {
+        const wish one = {ini, NULL, k, LONG, 60, NULL};
+        cdz_error err = {0};
+        must(try(&w, &one, count_running, &seen, &ids[k], &err), &err);
+    }
+    pthread_mutex_unlock(&seen.submitting);
+    for (uint32_t k = 0; k < MANY; k++) cdz_result_free(take(&w, ids[k]));
+    cdz_stats stats = {.size = sizeof stats};
+    cdz_get_stats(w.rt, &stats);
+    assert_true(stats.kv_blocks_peak <= BLOCKS);
+    if (ini) assert_int_equal(stats.n_preemptions, 0);
+    close_world(&w);
+    return seen.most;
+}
+
+/* Memory for 20 that stay whole, 508 positions or 16 blocks each, is enough for 64 of which 67 positions of the prompt stay. */
+static void test_more_at_once(void **state)
+{
+    (void)state;
+    assert_true(most_together(NULL) < 30);
+    assert_int_equal(most_together("[pipeline]\npress = knorm\n[generation]\n"
+                                   "compression_ratio = 0.85\n"),
+                     64);
+}
+
 /* --- what is refused ------------------------------------------------------------------------------------------------ */
 
 static void refused(const world *w, const wish *one, const char *part)
@@ -431,7 +491,8 @@ int main(void)
         cmocka_unit_test(test_drafts),       cmocka_unit_test(test_search),
         cmocka_unit_test(test_prefix_cache), cmocka_unit_test(test_lua),
         cmocka_unit_test(test_short_memory), cmocka_unit_test(test_blocks_come_back),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_nothing_goes),
+        cmocka_unit_test(test_more_at_once), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nothing_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
