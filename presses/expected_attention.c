@@ -4,6 +4,8 @@
  * the positions to come; a key's expected weight is then exp(mean k / sqrt(d) + k C k / 2d). */
 #include <string.h>
 
+#include <cadenza/ext/vec.h>
+
 #include "presses.h"
 
 typedef struct {
@@ -79,43 +81,79 @@ static void turn_matrix(const cdz_press_view *view, const rotation *r, float *c)
     for (uint32_t i = 0; i < d; i++) turn(view, r, c + (size_t)i * d, 1);
 }
 
-/* k C k of a symmetric C: what lies above its diagonal counts twice. row: room for d sums, to which four rows of C are added at once. */
-static double spread_of(const float *c, const float *key, uint32_t d, float *restrict row)
+/* The query heads of a KV head, turned. */
+typedef struct queries {
+    float *mean, *covariance; /* (n, d), (n, d, d); no covariance: no spread */
+    uint32_t n;
+} queries;
+
+static void turn_queries(const cdz_press_view *view, const rotation *r, uint32_t g, const queries *q)
 {
-    double sum = 0;
-    memset(row, 0, d * sizeof *row);
-    for (uint32_t i = 0; i < d; i += 4) {
-        const uint32_t end = i + 4 < d ? i + 4 : d;
-        const float *own = c + (size_t)i * d;
-        for (uint32_t a = i; a < end; a++)
-            for (uint32_t j = a + 1; j < end; j++) row[j] += key[a] * c[(size_t)a * d + j];
-        for (uint32_t j = end; j < d; j++)
-            row[j] += key[i] * own[j] + key[i + 1] * own[d + j] + key[i + 2] * own[2 * d + j] +
-                      key[i + 3] * own[3 * d + j];
-    }
-    for (uint32_t i = 0; i < d; i++)
-        sum += (double)key[i] * (double)(c[(size_t)i * d + i] * key[i] + 2 * row[i]);
-    return sum;
+    const size_t d = view->head_dim, first = (size_t)g * q->n;
+    memcpy(q->mean, view->mean + first * d, q->n * d * sizeof(float));
+    for (uint32_t h = 0; h < q->n; h++) turn(view, r, q->mean + h * d, 1);
+    if (!q->covariance) return;
+    memcpy(q->covariance, view->covariance + first * d * d, q->n * d * d * sizeof(float));
+    for (uint32_t h = 0; h < q->n; h++) turn_matrix(view, r, q->covariance + h * d * d);
 }
 
-/* Weights of a query head over the entries from the sinks on, added to the scores of its kv head. */
-static void add_head(const cdz_step *step, const cdz_press_view *view, uint32_t g, const float *mean,
-                     const float *covariance, float share, float *row, float *z, float *scores)
+/* Entries that are weighed at once, and from one number of their keys to the next: apart from a power of two, which would put
+ * them into few sets of the processor's cache. */
+enum { BLOCK = 512, STRIDE = BLOCK + 16 };
+
+/* out (d, STRIDE): of n entries from `first` on, each number of their keys behind one another. */
+static void transpose_keys(const cdz_press_view *view, uint32_t g, uint32_t first, uint32_t n,
+                           float *out)
+{
+    const uint32_t d = view->head_dim;
+    for (uint32_t e = 0; e < n; e++) {
+        const float *key = entry_of(view, view->keys, g, first + e);
+        for (uint32_t i = 0; i < d; i++) out[(size_t)i * STRIDE + e] = key[i];
+    }
+}
+
+/* z: mean k / sqrt(d) + k C k / 2d of n entries. Above its diagonal a number of C, which is symmetric, counts twice.
+ * sum: room for n. */
+static void weigh(const cdz_vec *vec, const float *mean, const float *covariance, uint32_t d,
+                  const float *keys, uint32_t n, float *sum, float *z)
+{
+    const float root = (float)sqrt(d);
+    vec->fill(z, n, 0);
+    for (uint32_t i = 0; i < d; i++) {
+        const float *own = keys + (size_t)i * STRIDE,
+                    *c = covariance ? covariance + (size_t)i * d : NULL;
+        vec->fill(sum, n, mean[i] / root);
+        if (c) vec->axpy(sum, own, n, c[i] / (float)d / 2);
+        for (uint32_t j = i + 1; c && j < d; j++)
+            vec->axpy(sum, keys + (size_t)j * STRIDE, n, c[j] / (float)d);
+        vec->mul_v(sum, own, n);
+        vec->add_v(z, sum, n);
+    }
+}
+
+/* Adds to the scores from the sinks on the mean of the heads' weights. */
+static cdz_status score_head(const cdz_step *step, const cdz_press_view *view, uint32_t g,
+                             const queries *q, float *scores)
 {
     const settings *p = step->params;
-    const uint32_t n = view->counts[g], d = view->head_dim, sinks = (uint32_t)p->n_sink;
-    const double root = sqrt(d);
-    float most = -INFINITY;
-    double sum = 0;
-    for (uint32_t i = sinks; i < n; i++) {
-        const float *key = entry_of(view, view->keys, g, i);
-        double value = (double)dot(mean, key, d) / root;
-        if (p->use_covariance) value += spread_of(covariance, key, d, row) / d / 2;
-        z[i] = (float)value;
-        most = fmaxf(most, z[i]);
+    const cdz_vec *vec = cdz_get_vec(step);
+    const uint32_t d = view->head_dim, sinks = (uint32_t)p->n_sink, n = view->counts[g] - sinks;
+    float *keys = cdz_scratch(step, (size_t)d * STRIDE * sizeof *keys),
+          *sum = cdz_scratch(step, BLOCK * sizeof *sum),
+          *z = cdz_scratch(step, (size_t)q->n * n * sizeof *z);
+    if (!keys || !sum || !z) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a head's keys");
+    for (uint32_t at = 0; at < n; at += BLOCK) {
+        const uint32_t some = n - at < BLOCK ? n - at : BLOCK;
+        transpose_keys(view, g, sinks + at, some, keys);
+        for (size_t h = 0; h < q->n; h++)
+            weigh(vec, q->mean + h * d, q->covariance ? q->covariance + h * d * d : NULL, d, keys,
+                  some, sum, z + h * n + at);
     }
-    for (uint32_t i = sinks; i < n; i++) sum += (double)(z[i] = expf(z[i] - most));
-    for (uint32_t i = sinks; i < n; i++) scores[i] += share * (float)((double)z[i] / sum);
+    for (size_t h = 0; h < q->n; h++) {
+        vec->softmax(z + h * n, z + h * n, n);
+        vec->axpy(scores + sinks, z + h * n, n, 1.0f / (float)q->n);
+    }
+    return CDZ_OK;
 }
 
 static void weigh_values(const cdz_press_view *view, const settings *p, uint32_t g, float *scores)
@@ -141,23 +179,22 @@ static cdz_status score_heads(const cdz_step *step, const cdz_press_view *view,
                               const cdz_press_choice *choice)
 {
     const settings *p = step->params;
-    const uint32_t d = view->head_dim, group = heads_a_group(view);
+    const size_t d = view->head_dim, n = heads_a_group(view);
     rotation r;
-    float *mean = cdz_scratch(step, d * sizeof *mean),
-          *covariance = cdz_scratch(step, (size_t)d * d * sizeof *covariance),
-          *row = cdz_scratch(step, d * sizeof *row), *z = cdz_scratch(step, view->n * sizeof *z);
-    if (!mean || !covariance || !row || !z ||
+    const queries q = {
+        .mean = cdz_scratch(step, n * d * sizeof(float)),
+        .covariance = p->use_covariance ? cdz_scratch(step, n * d * d * sizeof(float)) : NULL,
+        .n = (uint32_t)n,
+    };
+    if (!q.mean || (p->use_covariance && !q.covariance) ||
         !find_rotation(step, view, (uint32_t)p->n_future_positions, &r))
         return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a head's queries");
-    for (uint32_t h = 0; h < view->n_heads; h++) {
-        memcpy(mean, view->mean + (size_t)h * d, d * sizeof *mean);
-        memcpy(covariance, view->covariance + (size_t)h * d * d, (size_t)d * d * sizeof *covariance);
-        turn(view, &r, mean, 1);
-        turn_matrix(view, &r, covariance);
-        add_head(step, view, h / group, mean, covariance, 1.0f / (float)group, row, z,
-                 scores_of(view, choice, h / group));
+    cdz_status status = CDZ_OK;
+    for (uint32_t g = 0; g < view->n_kv_heads && status == CDZ_OK; g++) {
+        turn_queries(view, &r, g, &q);
+        status = score_head(step, view, g, &q, scores_of(view, choice, g));
     }
-    return CDZ_OK;
+    return status;
 }
 
 /* [engine] */

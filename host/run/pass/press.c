@@ -271,14 +271,16 @@ typedef struct counting {
     uint32_t layer;
 } counting;
 
-/* Adds the products of the queries at hand, all of them over each other. */
-static void add_products(double *square, float *turned, size_t d)
+/* Adds the queries at hand, and their products, all of them over each other. */
+static void add_moments(double *mean, double *square, float *turned, size_t d)
 {
     const cdz_vec *vec = cdz_vec_table();
-    for (size_t i = 0; i < d; i++)
+    for (size_t i = 0; i < d; i++) {
+        mean[i] += (double)vec->sum(turned + i * CDZ_MOMENT_ROWS, CDZ_MOMENT_ROWS);
         for (size_t j = 0; j <= i; j++)
             square[i * d + j] += (double)vec->dot(turned + i * CDZ_MOMENT_ROWS,
                                                   turned + j * CDZ_MOMENT_ROWS, CDZ_MOMENT_ROWS);
+    }
     memset(turned, 0, d * CDZ_MOMENT_ROWS * sizeof *turned);
 }
 
@@ -295,14 +297,10 @@ static void count_head(void *arg, size_t h)
         const uint32_t piece = p / notes->piece;
         const size_t at = ((size_t)c->layer * notes->n_pieces + piece) * H + h;
         const float *q = f->q + (r * H + h) * d;
-        double *mean = notes->mean + at * d;
         float *turned = notes->turned + at * d * CDZ_MOMENT_ROWS;
-        for (size_t i = 0; i < d; i++) {
-            mean[i] += (double)q[i];
-            turned[i * CDZ_MOMENT_ROWS + p % CDZ_MOMENT_ROWS] = q[i];
-        }
+        for (size_t i = 0; i < d; i++) turned[i * CDZ_MOMENT_ROWS + p % CDZ_MOMENT_ROWS] = q[i];
         if ((p + 1) % CDZ_MOMENT_ROWS == 0 || p + 1 == cdz_press_piece_end(notes, piece))
-            add_products(notes->square + at * d * d, turned, d);
+            add_moments(notes->mean + at * d, notes->square + at * d * d, turned, d);
     }
 }
 

@@ -444,6 +444,63 @@ static void fresh_blocks_hold_zeros(void **state)
     fresh_hold_zeros_in(&models[Q8_0_MODEL]);
 }
 
+/* Entry i of head g is what entry from[i] was written as. */
+static void entries_are(cdz_backend *b, const cdz_kv *kv, const text *t, size_t g,
+                        const uint32_t *from, size_t n)
+{
+    const size_t d = t->model->head_dim;
+    float *k = must_alloc(n * d * sizeof *k), *v = must_alloc(n * d * sizeof *v);
+    for (int values = 0; values < 2; values++) {
+        memset(k, 0xff, n * d * sizeof *k);
+        b->api->kv_get(b, kv, 1, g, t->blocks, n, k, values ? v : NULL);
+        for (size_t i = 0; i < n; i++) {
+            const size_t at = from[i] * t->kv_width + g * d;
+            assert_memory_equal(k + i * d, t->k + at, d * sizeof *k);
+            if (values) assert_memory_equal(v + i * d, t->v + at, d * sizeof *v);
+        }
+    }
+    free(k);
+    free(v);
+}
+
+static void kept_in(const struct model *model)
+{
+    text t = make_text(model, 81, 0);
+    cdz_backend *b = make_backend(NULL, 2);
+    cdz_kv *kv = make_store(b, model, MOST_BLOCKS);
+    const size_t d = model->head_dim;
+    uint32_t all[LENGTH], some[LENGTH];
+    size_t n = 0;
+    for (uint32_t i = 0; i < LENGTH; i++) all[i] = i;
+    for (uint32_t i = 0; i < LENGTH; i++)
+        if (i < 5 || i * 7 % 5 < 2) some[n++] = i;
+    write_text(b, kv, &t, 0, LENGTH);
+    for (size_t g = 0; g < model->n_kv_heads; g++) entries_are(b, kv, &t, g, all, LENGTH);
+    b->api->kv_keep(b, kv, 1, 0, t.blocks, some, n); /* the other heads stay */
+    entries_are(b, kv, &t, 0, some, n);
+    for (size_t g = 1; g < model->n_kv_heads; g++) entries_are(b, kv, &t, g, all, LENGTH);
+
+    float *keys = must_alloc(n * d * sizeof *keys); /* those of the entries behind */
+    for (size_t i = 0; i < n; i++)
+        memcpy(keys + i * d, t.k + (LENGTH - n + i) * t.kv_width, d * sizeof *keys);
+    b->api->kv_put_keys(b, kv, 1, 0, t.blocks, n, keys);
+    for (size_t i = 0; i < n; i++)
+        memcpy(t.k + some[i] * t.kv_width, keys + i * d, d * sizeof *keys);
+    entries_are(b, kv, &t, 0, some, n);
+    free(keys);
+    b->api->kv_destroy(b, kv);
+    b->api->destroy(b);
+    free_text(&t);
+}
+
+/* Pressing moves them so. */
+static void entries_are_moved_as_they_lie(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++)
+        if (!models[i].value_dim) kept_in(&models[i]);
+}
+
 /* Keys and values of any size are rounded as weights of the type are, and never become infinite. */
 static void what_is_written_is_rounded(void **state)
 {
@@ -508,6 +565,7 @@ int main(void)
         cmocka_unit_test(nan_is_not_hidden),
         cmocka_unit_test(copied_blocks_read_the_same),
         cmocka_unit_test(fresh_blocks_hold_zeros),
+        cmocka_unit_test(entries_are_moved_as_they_lie),
         cmocka_unit_test(what_is_written_is_rounded),
         cmocka_unit_test(impossible_stores_are_refused),
     };
