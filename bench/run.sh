@@ -35,6 +35,7 @@ Of Cadenza's own parts:
   lua        processors in Lua, beside the same in C
   isolate    processors in a process of their own
   quantise   what each type of weights costs in quality
+  presses    what presses cost a prompt, and what they save new tokens and memory
 And:
   peers      makes a Python environment with the other programs in the build folder (some GB)
   report [NAME...]  all of them, or those, one after the other, into one page with what machine it was: BUILD/results/report.md. It takes
@@ -108,6 +109,7 @@ bench() {
     isolate) needs "$build/bench/bench_isolate" && "$build/bench/bench_isolate" ;;
     python) python_package "${@:2}" ;;
     quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
+    presses) PYTHONDONTWRITEBYTECODE=1 "$python" bench/harness/presses.py "${@:2}" --build "$build" --python "$python" ;;
     families) mkdir -p "$build/results" && families "${@:2}" ;;
     serve) PYTHONDONTWRITEBYTECODE=1 "$python" bench/serve/paired.py "${@:2}" --build "$build" ;;
     decode | prefill | batch | load | memory | scaling | targets | speculation | before) beside_others "$@" ;;
@@ -161,8 +163,8 @@ report() { # [--again] names...
     echo "bench: $page" >&2
 }
 
-names=(decode prefill batch load memory scaling targets speculation before serve tokenizer sampling python kernels lua isolate quantise families)
-reported=(decode prefill batch load memory targets scaling speculation serve tokenizer sampling python kernels lua isolate quantise families)
+names=(decode prefill batch load memory scaling targets speculation before serve tokenizer sampling python kernels lua isolate quantise presses families)
+reported=(decode prefill batch load memory targets scaling speculation serve tokenizer sampling python kernels lua isolate quantise presses families)
 case ${1:-} in
 '') for name in kernels sampling lua; do bench "$name"; done ;;
 help | --help | -h) usage ;;
