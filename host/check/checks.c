@@ -115,6 +115,8 @@ static const cdz_check_row rows[] = {
      "generates", cdz_check_caps},
     {"scores-move", "promise: finds scores whose memory a processor kept", STRAT, "same-tokens",
      cdz_check_scores_move},
+    {"on-hidden", "what on_hidden makes of a position hangs on no other position or call", STRAT,
+     "same-tokens", cdz_check_on_hidden_of_run},
     {"own-threads", "verbs are called on the engine's thread, not on one of the plugin's own",
      STRAT, "generates", cdz_check_own_threads_of_run},
     {"own-threads", "verbs are called on the engine's thread, not on one of the plugin's own",

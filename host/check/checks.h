@@ -39,7 +39,8 @@ cdz_check_fn cdz_check_generates, cdz_check_same_tokens, cdz_check_company,
 cdz_check_fn cdz_check_batch_of_3;
 /* on_verbs.c */
 cdz_check_fn cdz_check_passes_on, cdz_check_ids_of_rows, cdz_check_reasons, cdz_check_sequences,
-    cdz_check_rows_of_scores, cdz_check_caps, cdz_check_own_threads_of_run;
+    cdz_check_rows_of_scores, cdz_check_caps, cdz_check_own_threads_of_run,
+    cdz_check_on_hidden_of_run;
 /* on_moves.c */
 cdz_check_fn cdz_check_scores_move;
 /* on_watch.c */

@@ -8,6 +8,7 @@
 #include "check/checks.h"
 #include "check/setups.h"
 #include "check/spy.h"
+#include "check/spy_hidden.h"
 #include "check/spy_rows.h"
 #include "check/tables.h"
 
@@ -327,6 +328,33 @@ cdz_check_state cdz_check_caps(cdz_child *c)
         return cdz_fail_check(c, "%s", err.text);
     if (offers.kv && dropped == 0) CDZ_CHECK_TRY(takes_out(&b, spy));
     cdz_bench_close(&b);
+    return CDZ_CHECK_OK;
+}
+
+/* --- on-hidden -------------------------------------------------------------------------------------------------------- */
+
+cdz_check_state cdz_check_on_hidden_of_run(cdz_child *c)
+{
+    const cdz_strategy *strategy = (const void *)c->ref.base;
+    cdz_bench b;
+    cdz_spy *spy;
+    cdz_error err = {0};
+    CDZ_CHECK_TRY(open_spy(c, &b, &spy));
+    spy->watches_hidden = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        const bool alone = strategy->caps & CDZ_ONE_ROW || i % 2;
+        const cdz_order order = {.n_prompts = alone ? 1 : 3,
+                                 .max_new = i < 2 ? SHORT : LONG,
+                                 .seed = 3,
+                                 .prompt = i,
+                                 .wide = i % 2};
+        cdz_check_note(c, "a request whose hidden states are shown to on_hidden twice");
+        if (spied_request(&b, &order, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    }
+    cdz_bench_close(&b);
+    if (cdz_spy_hidden_complaint()[0]) return cdz_fail_check(c, "%s", cdz_spy_hidden_complaint());
+    if (cdz_spy_hidden_calls() == 0)
+        return cdz_skip_check(c, "it gives no function to cdz_on_hidden");
     return CDZ_CHECK_OK;
 }
 

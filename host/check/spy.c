@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "cadenza/ext/kv.h"
 #include "call/calls.h"
+#include "check/spy_hidden.h"
 #include "check/spy_rows.h"
 
 enum { PATIENCE = 20000 }; /* verbs that a strategy may call after one has failed */
@@ -416,6 +417,8 @@ static const void *spy_extension(const char *id)
     static const cdz_kv_host kv = {
         .size = sizeof kv, .drop = spy_drop, .read = spy_kv, .attention = spy_attention};
     const void *real = spy.real_host->extension(id);
+    if (real && spy.seen.watches_hidden && strcmp(id, CDZ_EXT_STEER) == 0)
+        return cdz_spy_hidden(real);
     if (!real || !cdz_is_kv(id)) return real;
     spy.real_kv = real;
     return &kv;

@@ -10,6 +10,7 @@ typedef struct cdz_spy {
     bool guards_ids;       /* input_ids lie read-only between pages that nobody may touch */
     bool guards_rows;      /* rows of scores lie between such pages (spy_rows.h), */
     bool at_end;           /* flush with the one behind them */
+    bool watches_hidden;   /* functions of hidden states are compared (spy_hidden.h) */
     uint32_t calls, after; /* of verbs in the newest run; of those how many failed */
     uint32_t live;         /* sequences made and not freed when it returned */
     uint32_t rewound;      /* tokens that it asked to take back */

@@ -1,6 +1,7 @@
 /* strategy.c - one sound strategy, and what can be wrong with it: BUG names what is (test_mutants.c).
  *
  * Sound, it is greedy decoding that looks back at the row and asks a sequence of its own now and then. */
+#include <cadenza/ext/steer.h>
 #include <cadenza/strategy.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,6 +32,9 @@ enum {
     WRITES_PAST_PASS, /* rows of a sequence of its own */
     IGNORES_STRIDE,
     WRITES_HIDDEN,
+    CALLED,             /* sound: its on_hidden is a function of one position */
+    CALLED_SUMS,        /* its on_hidden takes a little of the mean of what it is shown */
+    CALLED_COUNTS,      /* and of the number of calls */
     FIRST_ROW_ONLY,     /* and does not declare CDZ_ONE_ROW */
     REWINDS_NOT,        /* declares CDZ_REWINDS, and never does */
     REWINDS_SOMETIMES,  /* sound: when it is not sure of a token */
@@ -228,10 +232,38 @@ static cdz_status ask_on_a_thread(cdz_decoder *dec)
     return CDZ_OK;
 }
 
+/* The bugs change bits, and no token. */
+static cdz_status on_hidden(const cdz_step *step, const cdz_hidden_chunk *hidden)
+{
+    static uint32_t n_calls;
+    const size_t n = (size_t)hidden->n * hidden->width;
+    float mean = 0;
+    (void)step;
+    n_calls++;
+    for (size_t i = 0; i < n; i++) mean += hidden->h[i] / (float)n;
+    for (size_t i = 0; i < n; i++) {
+        hidden->h[i] *= hidden->edit->scale;
+        if (BUG == CALLED_SUMS) hidden->h[i] += 1e-5f * mean;
+        if (BUG == CALLED_COUNTS) hidden->h[i] += 1e-6f * (float)(n_calls % 2);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status call_for_rows(cdz_decoder *dec, const cdz_step *step)
+{
+    static const cdz_edit edit = {
+        .layer = 1, .place = CDZ_EDIT_BLOCK, .op = CDZ_EDIT_CALL, .scale = 0.5f};
+    CDZ_TRY(cdz_on_hidden(dec, step, on_hidden, NULL));
+    for (uint32_t r = 0; r < cdz_n_rows(dec); r++)
+        CDZ_TRY(cdz_seq_steer(dec, cdz_seq_of_row(dec, r), &edit, 1));
+    return CDZ_OK;
+}
+
 static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 {
     if (BUG == OWN_THREAD) CDZ_TRY(ask_on_a_thread(dec));
     if (BUG == WRITES_HIDDEN) CDZ_TRY(look_inside(dec));
+    if (BUG >= CALLED && BUG <= CALLED_COUNTS) CDZ_TRY(call_for_rows(dec, step));
     if (BUG == UNTIL_DEADLINE) CDZ_TRY(until_deadline(dec, step));
     for (uint32_t taken = 0; !cdz_done(dec); taken++) {
         CDZ_TRY(one_step(dec, step, taken));
