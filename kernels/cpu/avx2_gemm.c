@@ -2,10 +2,11 @@
  * GEMM.
  *
  * The 16 lanes of the written order are independent chains. So a 6 x 16 microkernel with outputs
- * across lanes runs once per lane of k, over that lane's columns only, and the 16 stored tiles
- * are folded by vertical adds in the written tree. Weights are widened and transposed while
- * being packed, so one microkernel serves all types. */
+ * across lanes runs once per lane of k, over that lane's columns only, and adds what it sums to the
+ * sums before it in the written tree. Weights are widened and transposed while being packed, so
+ * one microkernel serves all types. */
 #include "cpu/avx2.h"
+#include "cpu/lane_turns.h"
 
 enum { PANEL = 16, TALL = 6 };
 
@@ -108,11 +109,11 @@ void cdz_avx2_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, 
         }
 }
 
-typedef float lane_sums[CDZ_LANES][TALL * PANEL];
+typedef float lane_sums[CDZ_LANES_PENDING][TALL * PANEL];
 
-/* One lane's columns: height x 16 sums, each one chain of multiply-adds. */
+/* One lane's columns: height x 16 sums, each one chain of multiply-adds; and what they end. */
 CDZ_INLINE void lane_pass(bool bf16_pairs, int height, const float *w, const float *x,
-                          size_t groups, float *sums)
+                          size_t groups, unsigned ends, lane_sums sums)
 {
     __m256 acc[2 * TALL];
     CDZ_UNROLL
@@ -126,29 +127,22 @@ CDZ_INLINE void lane_pass(bool bf16_pairs, int height, const float *w, const flo
             multiply_add8(bf16_pairs, &acc[2 * r + 1], w1, xr);
         }
     }
+    for (unsigned e = 0; e < ends; e++) {
+        CDZ_UNROLL
+        for (int i = 0; i < 2 * height; i++)
+            acc[i] = _mm256_add_ps(_mm256_load_ps(sums[e] + 8 * i), acc[i]);
+    }
+    float *to = sums[ends % CDZ_LANES_PENDING];
     CDZ_UNROLL
-    for (int i = 0; i < 2 * height; i++) _mm256_store_ps(sums + 8 * i, acc[i]);
+    for (int i = 0; i < 2 * height; i++) _mm256_store_ps(to + 8 * i, acc[i]);
 }
 
-/* The written tree over the 16 lanes of eight outputs. */
-CDZ_INLINE __m256 fold_lanes(const float *sums)
-{
-    __m256 s[8];
-    CDZ_UNROLL
-    for (int l = 0; l < 8; l++)
-        s[l] = _mm256_add_ps(_mm256_load_ps(sums + l * TALL * PANEL),
-                             _mm256_load_ps(sums + (l + 8) * TALL * PANEL));
-    CDZ_UNROLL
-    for (int l = 0; l < 4; l++) s[l] = _mm256_add_ps(s[l], s[l + 4]);
-    return _mm256_add_ps(_mm256_add_ps(s[0], s[1]), _mm256_add_ps(s[2], s[3]));
-}
-
-static void fold_tile(const cdz_lane_tile *tile, const float *sums)
+static void add_tile(const cdz_lane_tile *tile, const float *sums)
 {
     for (size_t r = 0; r < tile->rows; r++)
         for (size_t c = 0; c < PANEL; c += 8) {
             float *y = tile->y + r * tile->ldy + c;
-            const __m256 sum = fold_lanes(sums + r * PANEL + c);
+            const __m256 sum = _mm256_load_ps(sums + r * PANEL + c);
             _mm256_storeu_ps(y, tile->first ? sum : _mm256_add_ps(_mm256_loadu_ps(y), sum));
         }
 }
@@ -156,10 +150,13 @@ static void fold_tile(const cdz_lane_tile *tile, const float *sums)
 CDZ_INLINE void tile_of(bool bf16_pairs, int height, const cdz_lane_tile *tile)
 {
     _Alignas(64) lane_sums sums;
-    for (size_t l = 0; l < CDZ_LANES; l++)
+    for (unsigned i = 0; i < CDZ_LANES; i++) {
+        const size_t l = cdz_lane_of_turn[i];
         lane_pass(bf16_pairs, height, tile->w + l * tile->groups * PANEL,
-                  tile->x + l * tile->groups * (size_t)height, tile->groups, sums[l]);
-    fold_tile(tile, sums[0]);
+                  tile->x + l * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
+                  sums);
+    }
+    add_tile(tile, sums[0]);
 }
 
 CDZ_INLINE void lane_tile(bool bf16_pairs, const cdz_lane_tile *tile)

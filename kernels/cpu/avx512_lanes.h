@@ -4,14 +4,15 @@
 #define CDZ_CPU_AVX512_LANES_H
 
 #include "cpu/avx512.h"
+#include "cpu/lane_turns.h"
 
 enum { PANEL = 32, TALL = 12 };
 
-typedef float lane_sums[CDZ_LANES][TALL * PANEL];
+typedef float lane_sums[CDZ_LANES_PENDING][TALL * PANEL];
 
-/* One lane's columns: height x 32 sums, each one chain of multiply-adds. */
+/* One lane's columns: height x 32 sums, each one chain of multiply-adds; and what they end. */
 CDZ_INLINE void lane_pass(bool bf16_pairs, int height, const float *w, const float *x,
-                          size_t groups, float *sums)
+                          size_t groups, unsigned ends, lane_sums sums)
 {
     __m512 acc[2 * TALL];
     CDZ_UNROLL
@@ -25,29 +26,22 @@ CDZ_INLINE void lane_pass(bool bf16_pairs, int height, const float *w, const flo
             multiply_add16(bf16_pairs, &acc[2 * r + 1], w1, xr);
         }
     }
+    for (unsigned e = 0; e < ends; e++) {
+        CDZ_UNROLL
+        for (int i = 0; i < 2 * height; i++)
+            acc[i] = _mm512_add_ps(_mm512_load_ps(sums[e] + 16 * i), acc[i]);
+    }
+    float *to = sums[ends % CDZ_LANES_PENDING];
     CDZ_UNROLL
-    for (int i = 0; i < 2 * height; i++) _mm512_store_ps(sums + 16 * i, acc[i]);
+    for (int i = 0; i < 2 * height; i++) _mm512_store_ps(to + 16 * i, acc[i]);
 }
 
-/* The written tree over the 16 lanes of sixteen outputs. */
-CDZ_INLINE __m512 fold_lanes(const float *sums)
-{
-    __m512 s[8];
-    CDZ_UNROLL
-    for (int l = 0; l < 8; l++)
-        s[l] = _mm512_add_ps(_mm512_load_ps(sums + l * TALL * PANEL),
-                             _mm512_load_ps(sums + (l + 8) * TALL * PANEL));
-    CDZ_UNROLL
-    for (int l = 0; l < 4; l++) s[l] = _mm512_add_ps(s[l], s[l + 4]);
-    return _mm512_add_ps(_mm512_add_ps(s[0], s[1]), _mm512_add_ps(s[2], s[3]));
-}
-
-static void fold_tile(const cdz_lane_tile *tile, const float *sums)
+static void add_tile(const cdz_lane_tile *tile, const float *sums)
 {
     for (size_t r = 0; r < tile->rows; r++)
         for (size_t c = 0; c < PANEL; c += 16) {
             float *y = tile->y + r * tile->ldy + c;
-            const __m512 sum = fold_lanes(sums + r * PANEL + c);
+            const __m512 sum = _mm512_load_ps(sums + r * PANEL + c);
             _mm512_storeu_ps(y, tile->first ? sum : _mm512_add_ps(_mm512_loadu_ps(y), sum));
         }
 }
@@ -55,10 +49,13 @@ static void fold_tile(const cdz_lane_tile *tile, const float *sums)
 CDZ_INLINE void tile_of(bool bf16_pairs, int height, const cdz_lane_tile *tile)
 {
     _Alignas(64) lane_sums sums;
-    for (size_t l = 0; l < CDZ_LANES; l++)
+    for (unsigned i = 0; i < CDZ_LANES; i++) {
+        const size_t l = cdz_lane_of_turn[i];
         lane_pass(bf16_pairs, height, tile->w + l * tile->groups * PANEL,
-                  tile->x + l * tile->groups * (size_t)height, tile->groups, sums[l]);
-    fold_tile(tile, sums[0]);
+                  tile->x + l * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
+                  sums);
+    }
+    add_tile(tile, sums[0]);
 }
 
 CDZ_INLINE void lane_tile(bool bf16_pairs, const cdz_lane_tile *tile)
