@@ -13,7 +13,7 @@ usage() {
     cat <<'END'
 usage: ./dev bench [NAME...], or ./dev bench NAME OPTIONS
 
-Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `./dev bench decode --help` lists options:
+Beside llama.cpp, transformers, CTranslate2 and OpenVINO, on the same weights, in turns; `./dev bench decode --help` lists options:
   decode     new tokens of one sequence; --neighbours 0,1,2 also beside busy processes
   prefill    a prompt of 512 tokens
   batch      new tokens of several sequences together
@@ -55,7 +55,7 @@ make_peers() {
     python3 -m venv "$build/peers"
     "$build/peers/bin/pip" install --quiet torch ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
     local package
-    for package in transformers safetensors numpy cffi gguf llama-cpp-python ctranslate2 tokenizers; do
+    for package in transformers safetensors numpy cffi gguf llama-cpp-python ctranslate2 openvino-genai nncf tokenizers; do
         "$build/peers/bin/pip" install --quiet "$package" || echo "bench: $package cannot be had here; it will not be measured" >&2
     done
 }

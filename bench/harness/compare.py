@@ -82,6 +82,13 @@ class Models:
             run(self.a.python, HERE / "make_ct2.py", self.folder(), out)
         return out
 
+    def openvino(self, kind):
+        out = self.at / f"openvino-{kind}"
+        if not out.exists():
+            say(f"making {out}")
+            run(self.a.python, HERE / "make_openvino.py", self.folder(), out, kind, "--cadenza", self.a.cadenza)
+        return out / "openvino_model.xml"
+
 
 # --- programs ------------------------------------------------------------------------------------------------------------
 
@@ -127,24 +134,29 @@ def spec_of(a, models, kind):
     return {"gguf": str(models.gguf(kind)), "folder": str(models.folder()), "threads": a.threads, "context": a.context}
 
 
+# Those that read the same GGUF file not, or a part of the types: OpenVINO has int8 and int4 of its own.
+OTHERS = {"transformers": ["bf16"], "CTranslate2": ["q8_0"], "OpenVINO": ["bf16", "q8_0", "q4_0"]}
+
+
 def programs(a, models, kind, missing, one_thread):
     """By name, those that are there; why the others are not goes to missing."""
     found = {"cadenza": Cadenza(a, models.gguf(kind))}
     if one_thread:
         found[ONE_THREAD] = Cadenza(a, models.gguf(kind), 1)
-    wanted = ["llama.cpp"] + (["transformers"] if kind == "bf16" else []) + (["CTranslate2"] if kind == "q8_0" else [])
+    wanted = ["llama.cpp"] + [name for name, types in OTHERS.items() if kind in types]
     for name in wanted:
         if name not in a.peers:
             missing.append({"program": name, "weights": kind, "why": "not asked for"})
             continue
         spec = spec_of(a, models, kind)
+        needs = {"CTranslate2": "ctranslate2", "OpenVINO": "openvino_genai, nncf"}.get(name)
+        if needs and subprocess.run([a.python, "-c", f"import {needs}"], capture_output=True).returncode:
+            missing.append({"program": name, "weights": kind, "why": f"{a.python} cannot import {needs}"})
+            continue
         if name == "CTranslate2":
-            try:
-                subprocess.run([a.python, "-c", "import ctranslate2"], check=True, capture_output=True)
-                spec.update(ct2=str(models.ct2()), vocab=vocab_of(models))
-            except subprocess.CalledProcessError:
-                missing.append({"program": name, "weights": kind, "why": f"{a.python} cannot import ctranslate2"})
-                continue
+            spec.update(ct2=str(models.ct2()), vocab=vocab_of(models))
+        elif name == "OpenVINO":
+            spec.update(openvino=str(models.openvino(kind)), vocab=vocab_of(models))
         worker = Worker(a.python, name, spec)
         if worker.missing:
             missing.append({"program": name, "weights": kind, "why": worker.missing})
@@ -437,7 +449,7 @@ def parse(ap):
 def options():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("bench", choices=BENCHES)
-    ap.add_argument("--peers", default="llama.cpp,transformers,CTranslate2", help="of these, those that are there")
+    ap.add_argument("--peers", default="llama.cpp,transformers,CTranslate2,OpenVINO", help="of these, those that are there")
     add_usual(ap, rounds=5, python="that can import the peers")
     add_turns(ap, "1,8,32")
     a = parse(ap)

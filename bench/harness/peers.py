@@ -185,7 +185,47 @@ class CTranslate2:
         return ((end - first) - (first - start)) / (n - 1)
 
 
-PROGRAMS = {"llama.cpp": LlamaCpp, "transformers": Transformers, "CTranslate2": CTranslate2}
+class OpenVINO:
+    """The model that OpenVINO GenAI makes and runs, through OpenVINO itself: make_openvino.py."""
+
+    def __init__(self, spec):
+        import numpy
+        import openvino
+        self.numpy, self.vocab = numpy, spec["vocab"]
+        self.start = time.perf_counter()
+        model = openvino.Core().compile_model(spec["openvino"], "CPU", {"PERFORMANCE_HINT": "LATENCY",
+                                                                         "INFERENCE_NUM_THREADS": spec["threads"]})
+        self.request = model.create_infer_request()
+        self.prefill(spec["context"])
+        self.ready = time.perf_counter() - self.start
+
+    def run(self, tokens, past):
+        """tokens (batch, n) after `past` positions; the ids that its last row of logits has as the best."""
+        batch, n = tokens.shape
+        numpy = self.numpy
+        out = self.request.infer({"input_ids": tokens, "attention_mask": numpy.ones((batch, past + n), numpy.int64),
+                                  "position_ids": numpy.tile(numpy.arange(past, past + n), (batch, 1)),
+                                  "beam_idx": numpy.arange(batch, dtype=numpy.int32)})
+        return next(iter(out.values()))[:, -1].argmax(-1)
+
+    def prompt(self, n, batch=1):
+        self.request.reset_state()
+        return self.run(self.numpy.array([ids(n, self.vocab)] * batch, self.numpy.int64), 0)
+
+    def prefill(self, n):
+        start = time.perf_counter()
+        self.prompt(n)
+        return time.perf_counter() - start
+
+    def decode(self, context, n, batch):
+        last = self.prompt(context, batch)
+        start = time.perf_counter()
+        for step in range(n - 1):
+            last = self.run(last.reshape(batch, 1), context + step)
+        return (time.perf_counter() - start) / (n - 1)
+
+
+PROGRAMS = {"llama.cpp": LlamaCpp, "transformers": Transformers, "CTranslate2": CTranslate2, "OpenVINO": OpenVINO}
 
 
 class Worker:
