@@ -486,6 +486,7 @@ static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
     host.extension = spy_extension;
     seen.host = &host;
     if (s->guards_rows) cdz_shown_begin(s->at_end);
+    cdz_spy_hidden_begin();
     cdz_call inside = {.raw = true}; /* the host's own guard is round it */
     s->returned = cdz_call_run(&inside, &spy.strategy, dec, &seen);
     cdz_shown_give();

@@ -74,11 +74,19 @@ static cdz_status watched(const cdz_step *step, const cdz_hidden_chunk *hidden)
     return again(f, &own, hidden, was);
 }
 
+/* A strategy may name one again and again; those beyond FUNCTIONS are not looked at. */
 static cdz_status on_hidden(struct cdz_decoder *dec, cdz_on_hidden_fn *fn, void *user)
 {
-    if (watch.n == FUNCTIONS) return watch.real->on_hidden(dec, fn, user);
-    watch.all[watch.n] = (function){fn, user};
-    return watch.real->on_hidden(dec, watched, &watch.all[watch.n++]);
+    uint32_t i = 0;
+    while (i < watch.n && (watch.all[i].fn != fn || watch.all[i].user != user)) i++;
+    if (i == FUNCTIONS) return watch.real->on_hidden(dec, fn, user);
+    if (i == watch.n) watch.all[watch.n++] = (function){fn, user};
+    return watch.real->on_hidden(dec, watched, &watch.all[i]);
+}
+
+void cdz_spy_hidden_begin(void)
+{
+    watch.n = 0;
 }
 
 const cdz_steer_host *cdz_spy_hidden(const cdz_steer_host *real)

@@ -5,7 +5,9 @@
 
 #include "cadenza/ext/steer.h"
 
-/* What stands before the host's own table in a run that begins. */
+void cdz_spy_hidden_begin(void); /* a run, whose functions are new */
+
+/* What stands before the host's own table. */
 const cdz_steer_host *cdz_spy_hidden(const cdz_steer_host *real);
 
 uint32_t cdz_spy_hidden_calls(void);        /* that were compared, so far */
