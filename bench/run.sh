@@ -113,11 +113,22 @@ bench() {
     families) mkdir -p "$build/results" && families "${@:2}" ;;
     serve) PYTHONDONTWRITEBYTECODE=1 "$python" bench/serve/paired.py "${@:2}" --build "$build" ;;
     decode | prefill | batch | load | memory | scaling | targets | speculation | before) beside_others "$@" ;;
-    *)
-        echo "bench: no benchmark '$1'; ./dev bench help lists them" >&2
-        exit 2
-        ;;
+    *) no_name "$1" ;;
     esac
+}
+
+no_name() {
+    echo "bench: no benchmark '$1'; ./dev bench help lists them" >&2
+    exit 2
+}
+
+is_name() {
+    printf '%s\n' "${names[@]}" | grep -qxF -e "$1"
+}
+
+# Words that are no names go to it: `./dev bench serve cost`.
+has_parts() {
+    [ "$1" = serve ] || [ "$1" = presses ]
 }
 
 machine() { # what the figures of a page were measured on
@@ -178,9 +189,11 @@ report)
     report "$@"
     ;;
 *)
-    if [ $# -gt 1 ] && [[ $2 == -* ]]; then
+    is_name "$1" || no_name "$1"
+    if [ $# -gt 1 ] && { [[ $2 == -* ]] || { has_parts "$1" && ! is_name "$2"; }; }; then
         bench "$@"
     else
+        for name in "$@"; do is_name "$name" || no_name "$name"; done
         for name in "$@"; do bench "$name"; done
     fi
     ;;

@@ -8,6 +8,15 @@ python3 "$here/test_harness.py" 2>&1
 status=$?
 grep -qx scaling <<<"$("$here/../../../bench/run.sh" "$here" list)" || { echo "FAILED: ./dev bench list"; status=1; }
 "$here/../../../bench/run.sh" "$here" nothing >/dev/null 2>&1 && { echo "FAILED: an unknown benchmark runs"; status=1; }
+says() { # part of the sentence, then what is asked for: nothing of it may run
+    local part=$1 said
+    shift
+    said=$("$here/../../../bench/run.sh" "$here" "$@" 2>&1) && { echo "FAILED: ./dev bench $* ends with 0"; status=1; }
+    [[ $said == *"$part"* ]] || { echo "FAILED: ./dev bench $*: $said"; status=1; }
+}
+says "no benchmark 'typo'" kernels typo
+says "no part 'typo'" presses typo
+says "no part 'typo'" serve typo
 
 # A page of a build that has no benchmarks but one, which counts how often it ran: what is there is not measured twice, what
 # fails is named.

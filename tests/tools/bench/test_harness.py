@@ -12,6 +12,7 @@ import xml.dom.minidom
 import before
 import compare
 import peers
+import presses
 import scaling
 import svg
 import targets
@@ -186,6 +187,19 @@ class Plots(unittest.TestCase):
 
     def test_texts_are_escaped(self):
         self.assertIn("a &lt;b&gt; &amp; c", svg.chart("a <b> & c", "", "", [{"name": "", "points": [(1, 1)]}]))
+
+
+class Presses(unittest.TestCase):
+    def test_options_of_a_press(self):
+        self.assertEqual(presses.words_of(None, 0.5), [])
+        self.assertEqual(presses.words_of("snapkv+adakv", 0.5),
+                         ["--press", "snapkv, adakv", "--compression-ratio", 0.5, "-s", "snapkv.window_size=8"])
+        self.assertEqual(presses.words_of("simlayerkv", 0.5), ["--press", "simlayerkv"])
+
+    def test_the_first_round_warms_up(self):
+        plain, pressed = iter([9.0, 2.0, 4.0, 2.0]), iter([9.0, 3.0, 4.0, 5.0])
+        row = presses.in_turns(3, lambda: next(plain), lambda: next(pressed))
+        self.assertEqual(row, {"plain": 2.0, "pressed": 4.0, "ratios": [1.0, 1.5, 2.5]})
 
 
 class Model(unittest.TestCase):
