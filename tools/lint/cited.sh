@@ -2,7 +2,7 @@
 # Files that are cited and are not there: pages in sources (docs/NAME.md), files of the tree in comments and pages
 # (run/pass/kv.h in host/, host/run/pass/kv.h anywhere), sources by their bare names in comments and in pages (`kv.c`), names
 # that a page has beside the source that they are in (`keep` in `host/run/loop/draft.c`, `keep` (`run/loop/draft.c`)), and
-# names of ours that a page has (`cdz_seq_resumes`) and no source. Prints file:line: what, and fails if there is one.
+# names of ours that a page has (`cdz_seq_resumes`) and no source, and commands of the program (`cadenza serve`). Prints file:line: what, and fails if there is one.
 #   cited.sh            looks at the whole tree
 #   cited.sh FILE...    at these
 set -euo pipefail
@@ -82,4 +82,13 @@ for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | { grep '\.m
             bad = 1
         }
         END { exit bad }' <(there; [ "$pages" = 0 ] || git grep -ohwE 'cdz_\w+' -- '*.c' '*.h' '*.inc' '*.cu' '*.hpp' '*.py' '*.lua' | sort -u) - || status=1
+
+# In pages: `cadenza COMMAND`, as host/cli/main.c lists them.
+for file in "${files[@]}"; do [ -f "$file" ] && echo "$file"; done | { grep '\.md$' || true; } |
+    { xargs -r grep -noHP '`cadenza \K[a-z][a-z-]*' || true; } |
+    awk -F: '
+        FNR == NR { is[$0] = 1; next }
+        $3 in is || $3 == "help" { next }
+        { print $1 ":" $2 ": cites cadenza " $3 ", which is no command"; bad = 1 }
+        END { exit bad }' <(grep -oP '&cdz_page_\K\w+' host/cli/main.c) - || status=1
 exit $status

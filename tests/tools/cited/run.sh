@@ -44,9 +44,11 @@ A draft is kept by `keeps_none` in `host/run/loop/draft.c`.
 Every verb opens with `cdz_verb_leave` (`run/loop/verbs.h`): on the fibre
 That is `cdz_no_such_function`, and `cdz_no_such(a, b)` as well.
 Blocks (`no_such_file.c`) are counted.
+`cadenza convert` writes a model
 END
 cat >"$page" <<'END'
 `keep` in `host/run/loop/draft.c`
+`cadenza model convert IN OUT`, `cadenza help NAME`, `cadenza --help`
 | `serve` | `host/run/loop/loop.c` |
 `cdz_verb_enter` (`run/loop/verbs.h`), `cdz_seq_resumes`, `cdz_seq_*`, `kv.c`, `my_processor.c`
 END
