@@ -101,6 +101,11 @@ def targets(a, results):
     yield f"decode, {first}, q8_0", "CTranslate2, int8", 2, \
         results.times("decode", first, "CTranslate2", weights="q8_0", neighbours=0)
     yield f"prefill 512, {first}, q8_0", "CTranslate2, int8", 1, results.times("prefill", first, "CTranslate2", weights="q8_0")
+    openvino = "OpenVINO, int8"
+    yield f"prefill 512, {first}, q8_0", openvino, 1.3, results.times("prefill", first, "OpenVINO", weights="q8_0")
+    for n in (8, 32):
+        yield f"decode of {n} sequences, {first}, q8_0", openvino, 1.3, \
+            results.times("batch", first, "OpenVINO", weights="q8_0", sequences=n)
     for kind in TYPES:
         yield f"time to a first token, {first}, {kind}", LLAMA, 4, results.times("load", first, LLAMA, weights=kind)
     for n in (1, 2):
