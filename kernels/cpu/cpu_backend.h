@@ -16,7 +16,8 @@ typedef struct cpu_backend {
 } cpu_backend;
 
 enum {
-    CDZ_M_BLOCK = 516, /* activation rows of one packed block: a pass of 512 is one; 12 and 6 divide it */
+    CDZ_M_BLOCK =
+        516, /* activation rows of one packed block: a pass of 512 is one; 12 and 6 divide it */
     CDZ_OUT_FLOATS = CDZ_M_BLOCK * CDZ_BLOCK_ROWS, /* outputs of a chunk, in scratch */
     CDZ_ALONE_WORK = 65536 /* bytes of weights times rows below which no thread is called */
 };

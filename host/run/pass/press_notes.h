@@ -20,8 +20,8 @@ struct cdz_press_notes {
     float *hidden;  /* (layers, pieces, window, D) */
     double *mean;   /* (layers, pieces, heads, d) sums */
     double *square; /* (layers, pieces, heads, d, d) sums, of which the lower half is kept */
-    float *turned;  /* (layers, pieces, heads, d, CDZ_MOMENT_ROWS) queries that mean and square lack yet */
-    double *sums;   /* (layers, heads, to) */
+    float *turned; /* (layers, pieces, heads, d, CDZ_MOMENT_ROWS) queries that mean and square lack yet */
+    double *sums; /* (layers, heads, to) */
 };
 
 static inline uint32_t cdz_press_piece_end(const cdz_press_notes *notes, uint32_t piece)
