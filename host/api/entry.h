@@ -20,8 +20,8 @@ struct cdz_entry_request {
     cdz_runtime *runtime;
     uint64_t id, engine_id;
     char *name;         /* the caller's own id, or NULL */
-    bool engine_knows;  /* engine_id is valid */
-    bool cancel_wanted; /* cancelled before the engine gave its id */
+    bool engine_knows;  /* the first call was submitted */
+    bool cancel_wanted; /* also of calls to come */
     bool paused;        /* from each of its calls' beginning on */
     bool done, waited;
     cdz_result *result; /* of the first call; once done, whole */

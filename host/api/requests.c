@@ -297,8 +297,7 @@ static void flush_streams(cdz_entry_request *req)
 
 /* --- the end of a call -------------------------------------------------------------------------------------- */
 
-static cdz_status begin(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
-                        cdz_error *err);
+static cdz_status begin(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err);
 
 static void add_outcome(cdz_stats *sum, const cdz_outcome *outcome)
 {
@@ -348,10 +347,11 @@ static void finish(cdz_entry_request *req)
 static cdz_status go_on(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err)
 {
     cdz_runtime *rt = req->runtime;
-    uint64_t engine_id;
-    CDZ_TRY(begin(req, call, &engine_id, err));
     cdz_mutex_lock(&rt->lock);
-    req->engine_id = engine_id;
+    const uint64_t engine_id = req->engine_id = cdz_engine_new_id(rt->engine);
+    cdz_mutex_unlock(&rt->lock);
+    CDZ_TRY(begin(req, call, err));
+    cdz_mutex_lock(&rt->lock);
     if (req->paused) cdz_engine_pause(rt->engine, engine_id, true, NULL);
     const bool cancel = req->cancel_wanted;
     cdz_mutex_unlock(&rt->lock);
@@ -660,10 +660,10 @@ static bool tell_others(const cdz_entry_request *req, cdz_job *job)
 }
 
 /* Hands a prepared job to the engine, which owns it from then on; freed on failure. */
-static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
-                         cdz_error *err)
+static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err)
 {
     cdz_job *job = call->job;
+    uint64_t same;
     cdz_status status = make_streams(req, job, err);
     if (status == CDZ_OK && (!tell_trace(req, job) || !tell_others(req, job)))
         status = cdz_err_memory(err, "the request");
@@ -678,18 +678,19 @@ static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, uint6
     job->keep_leaders = req->n_leaders;
     job->on_done = on_done;
     job->user = req;
+    job->id = req->engine_id;
     memcpy(job->salt, req->salt, sizeof job->salt);
     job->priority = req->priority;
     job->tenant = req->tenant;
     req->call = *call;
-    return cdz_engine_submit(req->runtime->engine, job, engine_id, err);
+    return cdz_engine_submit(req->runtime->engine, job, &same, err);
 }
 
 /* The generation of one token that a prompt waits for. The job is freed on failure. */
-static cdz_status heal(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
-                       cdz_error *err)
+static cdz_status heal(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err)
 {
     cdz_prepared one;
+    uint64_t same;
     const cdz_prepare_input in = {.model = req->model,
                                   .pipeline = req->runtime->hf,
                                   .model_generation = &req->chain.model->generation,
@@ -705,7 +706,8 @@ static cdz_status heal(cdz_entry_request *req, const cdz_prepared *call, uint64_
     one.job->tenant = req->tenant;
     one.job->on_done = on_done;
     one.job->user = req;
-    status = cdz_engine_submit(req->runtime->engine, one.job, engine_id, err);
+    one.job->id = req->engine_id;
+    status = cdz_engine_submit(req->runtime->engine, one.job, &same, err);
     if (status == CDZ_OK) return CDZ_OK;
     req->waiting = (cdz_prepared){0};
     cdz_job_free(call->job);
@@ -713,11 +715,10 @@ static cdz_status heal(cdz_entry_request *req, const cdz_prepared *call, uint64_
 }
 
 /* Prompts are healed first, one after the other. */
-static cdz_status begin(cdz_entry_request *req, const cdz_prepared *call, uint64_t *engine_id,
-                        cdz_error *err)
+static cdz_status begin(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err)
 {
-    if (req->n_healed < call->n_heals) return heal(req, call, engine_id, err);
-    return launch(req, call, engine_id, err);
+    if (req->n_healed < call->n_heals) return heal(req, call, err);
+    return launch(req, call, err);
 }
 
 /* Gives the request its id and a place in the list, unless its name is taken. */
@@ -749,13 +750,14 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
     cdz_entry_request *req = new_request(rt, request);
     if (!req) return cdz_err_memory(err, "the request");
     cdz_prepared call;
-    uint64_t own_id = 0, engine_id;
+    uint64_t own_id = 0, engine_id = 0;
     cdz_status status = prepare(request, req, &call, err);
     if (status == CDZ_OK) {
         status = cdz_entry_add_named(req, call.job->plan->edition, err);
         if (status != CDZ_OK) cdz_job_free(call.job);
     }
     if (status == CDZ_OK) {
+        req->engine_id = cdz_engine_new_id(rt->engine); /* its first event may ask for it */
         status = enlist(rt, req, &own_id, err);
         if (status != CDZ_OK) cdz_job_free(call.job);
     }
@@ -763,7 +765,7 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
         free_request(req);
         return status;
     }
-    status = begin(req, &call, &engine_id, err);
+    status = begin(req, &call, err);
     cdz_entry_request *failed =
         NULL; /* may be the last that holds its pipeline: freed without the lock */
     cdz_mutex_lock(&rt->lock);
@@ -772,8 +774,8 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
         failed = take_request(rt, own_id);
         pthread_cond_broadcast(&rt->changed);              /* somebody may join */
     } else if ((req = find_request(rt, own_id)) != NULL) { /* else it is done and already taken */
-        req->engine_id = engine_id;
         req->engine_knows = true;
+        engine_id = req->engine_id; /* of a later call, maybe */
         cancel = req->cancel_wanted;
         if (req->paused) cdz_engine_pause(rt->engine, engine_id, true, NULL);
     }
@@ -1025,12 +1027,12 @@ cdz_status cdz_cancel(cdz_runtime *rt, uint64_t id, cdz_error *err)
 {
     cdz_mutex_lock(&rt->lock);
     cdz_entry_request *req = find_request(rt, id);
-    bool known = req && !req->done, now = known && req->engine_knows;
-    uint64_t engine_id = now ? req->engine_id : 0;
+    const bool known = req && !req->done;
+    const uint64_t engine_id = known ? req->engine_id : 0;
     if (known) req->cancel_wanted = true;
     cdz_mutex_unlock(&rt->lock);
     if (!known) return no_running(id, err);
-    if (now) cdz_engine_cancel(rt->engine, engine_id, NULL); /* it may have ended meanwhile: fine */
+    cdz_engine_cancel(rt->engine, engine_id, NULL); /* it may have ended meanwhile: fine */
     return CDZ_OK;
 }
 
@@ -1040,8 +1042,10 @@ static cdz_status set_paused(cdz_runtime *rt, uint64_t id, bool paused, cdz_erro
     cdz_mutex_lock(&rt->lock);
     cdz_entry_request *req = find_request(rt, id);
     const bool known = req && !req->done;
-    if (known) req->paused = paused;
-    if (known && req->engine_knows) cdz_engine_pause(rt->engine, req->engine_id, paused, NULL);
+    if (known) {
+        req->paused = paused;
+        cdz_engine_pause(rt->engine, req->engine_id, paused, NULL);
+    }
     cdz_mutex_unlock(&rt->lock);
     return known ? CDZ_OK : no_running(id, err);
 }

@@ -88,6 +88,7 @@ typedef struct cdz_job {
     cdz_constraint *
         constraints[1 + CDZ_MOST_PHASES]; /* held by the job, so that a stage's begin finds them compiled */
     uint32_t n_constraints;
+    uint64_t id;     /* of cdz_engine_new_id; 0: the engine gives it one */
     cdz_kept *past;  /* held by the job: KV state that prompts may continue, or NULL */
     bool keep_cache; /* the outcome holds the rows' KV state */
     /* Whose prompts may find what this one has computed, and the other way round: those with the same salt. */

@@ -573,6 +573,14 @@ static cdz_engine_line see_line(const cdz_engine *engine)
     return line;
 }
 
+uint64_t cdz_engine_new_id(cdz_engine *engine)
+{
+    cdz_mutex_lock(&engine->lock);
+    const uint64_t id = engine->next_id++;
+    cdz_mutex_unlock(&engine->lock);
+    return id;
+}
+
 static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_error *err)
 {
     cdz_status status = CDZ_OK;
@@ -586,7 +594,7 @@ static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_
                          "accepted",
                          n_waiting);
     if (status == CDZ_OK) {
-        *id = task->id = engine->next_id++;
+        *id = task->id = task->job->id ? task->job->id : engine->next_id++;
         task->came_at = engine->stats.passes;
         task->life = CDZ_TASK_QUEUED;
         *engine->queue_end = task;

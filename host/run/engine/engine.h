@@ -115,6 +115,8 @@ void cdz_kept_retain(cdz_kept *kept); /* NULL is fine, here and below */
 void cdz_kept_release(cdz_kept *kept);
 const cdz_run_model *cdz_kept_model(const cdz_kept *kept);
 
+/* [any] An id that no other job has, so that its submitter can be asked about a job before cdz_engine_submit has returned. */
+uint64_t cdz_engine_new_id(cdz_engine *engine);
 /* [any] Queues a job (owned by the engine from now on, also on failure freed). on_done is called exactly once for an
  * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
 cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);

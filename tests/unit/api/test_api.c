@@ -219,7 +219,8 @@ static void pause_at_third(void *user, const cdz_event *event)
 static void await_paused(const fixture *f, uint32_t n)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
-    while (stats_of(f).n_paused != n) nanosleep(&moment, NULL);
+    for (int i = 0; i < 120000 && stats_of(f).n_paused != n; i++) nanosleep(&moment, NULL);
+    assert_int_equal(stats_of(f).n_paused, n);
 }
 
 static void a_paused_request_waits_alone(void **state)
