@@ -12,6 +12,7 @@
 #include "cadenza/ext/files.h"
 #include "call/files.h"
 #include "call/guard.h"
+#include "vec/vec.h"
 
 static const cdz_caller *caller_of(const cdz_step *step)
 {
@@ -87,6 +88,7 @@ const void *cdz_host_extension(const char *id)
 {
     static const cdz_thread_check thread_check = {.size = sizeof thread_check, .here = here};
     static const cdz_files_api files = {.size = sizeof files, .get = get_file};
+    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_THREAD_CHECK) == 0) return &thread_check;
     return strcmp(id, CDZ_EXT_FILES) == 0 ? &files : NULL;
 }

@@ -10,7 +10,6 @@
 #include "call/outside.h"
 #include "check/checks.h"
 #include "check/setups.h"
-#include "vec/vec.h"
 
 enum { LAYERS = 3, GROUP = 2, GUARDED = 1 << 22, SAID = 300, VIEWS = 24 };
 
@@ -81,14 +80,6 @@ static cdz_status file(const cdz_step *step, const char *name, cdz_string *out)
 static const cdz_caller caller = {
     .fail = keep_sentence, .alloc = take, .scratch = take_scratch, .file = file};
 
-/* Of what a request's presses find, that which asks nothing of the request. */
-static const void *extension(const char *id)
-{
-    return strcmp(id, CDZ_EXT_VEC) == 0 ? cdz_vec_table() : cdz_host_extension(id);
-}
-
-static const cdz_host host = CDZ_HOST_WITH(extension);
-
 static cdz_step step_of(showing *s)
 {
     s->said.code = CDZ_OK;
@@ -97,7 +88,7 @@ static cdz_step step_of(showing *s)
                       .shared = s->shared,
                       .request = &s->request,
                       .plugin = &s->press->base,
-                      .host = &host,
+                      .host = &cdz_bare_host,
                       .scope = s};
 }
 

@@ -12,7 +12,6 @@
 #include "call/guard.h"
 #include "check/probe.h"
 #include "random/torch_rng.h"
-#include "vec/vec.h"
 
 static const float *companion_logits(const cdz_step *step, uint32_t r)
 {
@@ -107,7 +106,6 @@ static const void *extension(const char *id)
     static const cdz_inserted_api inserted = {.size = sizeof inserted, .uncounted = none_inserted};
     static const cdz_trace_api trace = {
         .size = sizeof trace, .request_id = no_text, .traceparent = no_text};
-    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_probe_tokenizer();
     if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_probe_grammar();
     if (strcmp(id, CDZ_EXT_CONSTRAINED) == 0) return &constrained;

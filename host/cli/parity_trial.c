@@ -9,7 +9,6 @@
 #include "api/api.h"
 #include "cadenza/ext/tokenizer.h"
 #include "call/calls.h"
-#include "vec/vec.h"
 
 /* A class of the reference, its plugin, and where the plugin's parameter has another name. */
 static const struct {
@@ -117,7 +116,6 @@ static const cdz_companion_host companion_table = {.size = sizeof companion_tabl
 static const void *extension(const char *id)
 {
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_table;
-    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &tokenizer_api : cdz_host_extension(id);
 }
 

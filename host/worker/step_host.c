@@ -7,7 +7,6 @@
 #include "config/generation.h"
 #include "isolate/values.h"
 #include "random/torch_rng.h"
-#include "vec/vec.h"
 #include "worker/worker.h"
 
 /* Texts are fetched so many at a time: a plugin that wants one often wants them all. */
@@ -238,7 +237,6 @@ static const cdz_tokenizer_api tokenizer = {
 
 static const void *extension(const char *id)
 {
-    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return &tokenizer;
     return cdz_host_extension(id);
 }

@@ -12,7 +12,6 @@
 #include "call/files.h"
 #include "random/torch_rng.h"
 #include "run/stages/stages.h"
-#include "vec/vec.h"
 
 static const cdz_scope *scope_of(const cdz_step *step)
 {
@@ -29,7 +28,6 @@ static const float *logits(const cdz_step *step, uint32_t r)
 const void *cdz_stage_extension(const char *id)
 {
     static const cdz_companion_host companion = {.size = sizeof companion, .logits = logits};
-    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_stages_tokenizer();
     if (strcmp(id, CDZ_EXT_GRAMMAR) == 0) return cdz_stages_grammar();
     if (strcmp(id, CDZ_EXT_CONSTRAINED) == 0) return cdz_stages_constrained();
