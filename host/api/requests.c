@@ -659,11 +659,22 @@ static bool tell_others(const cdz_entry_request *req, cdz_job *job)
     return true;
 }
 
-/* Hands a prepared job to the engine, which owns it from then on; freed on failure. */
+/* Hands a job to the engine, which owns it from then on; freed on failure. */
+static cdz_status hand_over(cdz_entry_request *req, cdz_job *job, cdz_error *err)
+{
+    uint64_t same;
+    job->id = req->engine_id;
+    job->on_done = on_done;
+    job->user = req;
+    job->priority = req->priority;
+    job->tenant = req->tenant;
+    return cdz_engine_submit(req->runtime->engine, job, &same, err);
+}
+
+/* A prepared call, whose job is freed on failure. */
 static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err)
 {
     cdz_job *job = call->job;
-    uint64_t same;
     cdz_status status = make_streams(req, job, err);
     if (status == CDZ_OK && (!tell_trace(req, job) || !tell_others(req, job)))
         status = cdz_err_memory(err, "the request");
@@ -676,21 +687,15 @@ static cdz_status launch(cdz_entry_request *req, const cdz_prepared *call, cdz_e
     if (req->on_observed) job->on_observed = on_observed;
     job->keep_logprobs |= req->logprobs;
     job->keep_leaders = req->n_leaders;
-    job->on_done = on_done;
-    job->user = req;
-    job->id = req->engine_id;
     memcpy(job->salt, req->salt, sizeof job->salt);
-    job->priority = req->priority;
-    job->tenant = req->tenant;
     req->call = *call;
-    return cdz_engine_submit(req->runtime->engine, job, &same, err);
+    return hand_over(req, job, err);
 }
 
 /* The generation of one token that a prompt waits for. The job is freed on failure. */
 static cdz_status heal(cdz_entry_request *req, const cdz_prepared *call, cdz_error *err)
 {
     cdz_prepared one;
-    uint64_t same;
     const cdz_prepare_input in = {.model = req->model,
                                   .pipeline = req->runtime->hf,
                                   .model_generation = &req->chain.model->generation,
@@ -702,12 +707,7 @@ static cdz_status heal(cdz_entry_request *req, const cdz_prepared *call, cdz_err
     }
     req->waiting = *call;
     req->call = one;
-    one.job->priority = req->priority;
-    one.job->tenant = req->tenant;
-    one.job->on_done = on_done;
-    one.job->user = req;
-    one.job->id = req->engine_id;
-    status = cdz_engine_submit(req->runtime->engine, one.job, &same, err);
+    status = hand_over(req, one.job, err);
     if (status == CDZ_OK) return CDZ_OK;
     req->waiting = (cdz_prepared){0};
     cdz_job_free(call->job);
