@@ -131,29 +131,29 @@ static void weigh(const cdz_vec *vec, const float *mean, const float *covariance
     }
 }
 
+/* What each KV head is weighed in. */
+typedef struct room {
+    float *keys, *sum, *z; /* (d, STRIDE), (BLOCK), (query heads, n) */
+} room;
+
 /* Adds to the scores from the sinks on the mean of the heads' weights. */
-static cdz_status score_head(const cdz_step *step, const cdz_press_view *view, uint32_t g,
-                             const queries *q, float *scores)
+static void score_head(const cdz_step *step, const cdz_press_view *view, uint32_t g,
+                       const queries *q, const room *in, float *scores)
 {
     const settings *p = step->params;
     const cdz_vec *vec = cdz_get_vec(step);
     const uint32_t d = view->head_dim, sinks = (uint32_t)p->n_sink, n = view->counts[g] - sinks;
-    float *keys = cdz_scratch(step, (size_t)d * STRIDE * sizeof *keys),
-          *sum = cdz_scratch(step, BLOCK * sizeof *sum),
-          *z = cdz_scratch(step, (size_t)q->n * n * sizeof *z);
-    if (!keys || !sum || !z) return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a head's keys");
     for (uint32_t at = 0; at < n; at += BLOCK) {
         const uint32_t some = n - at < BLOCK ? n - at : BLOCK;
-        transpose_keys(view, g, sinks + at, some, keys);
+        transpose_keys(view, g, sinks + at, some, in->keys);
         for (size_t h = 0; h < q->n; h++)
-            weigh(vec, q->mean + h * d, q->covariance ? q->covariance + h * d * d : NULL, d, keys,
-                  some, sum, z + h * n + at);
+            weigh(vec, q->mean + h * d, q->covariance ? q->covariance + h * d * d : NULL, d,
+                  in->keys, some, in->sum, in->z + h * n + at);
     }
     for (size_t h = 0; h < q->n; h++) {
-        vec->softmax(z + h * n, z + h * n, n);
-        vec->axpy(scores + sinks, z + h * n, n, 1.0f / (float)q->n);
+        vec->softmax(in->z + h * n, in->z + h * n, n);
+        vec->axpy(scores + sinks, in->z + h * n, n, 1.0f / (float)q->n);
     }
-    return CDZ_OK;
 }
 
 static void weigh_values(const cdz_press_view *view, const settings *p, uint32_t g, float *scores)
@@ -186,15 +186,17 @@ static cdz_status score_heads(const cdz_step *step, const cdz_press_view *view,
         .covariance = p->use_covariance ? cdz_scratch(step, n * d * d * sizeof(float)) : NULL,
         .n = (uint32_t)n,
     };
-    if (!q.mean || (p->use_covariance && !q.covariance) ||
+    const room in = {.keys = cdz_scratch(step, d * STRIDE * sizeof(float)),
+                     .sum = cdz_scratch(step, BLOCK * sizeof(float)),
+                     .z = cdz_scratch(step, n * view->n * sizeof(float))};
+    if (!q.mean || (p->use_covariance && !q.covariance) || !in.keys || !in.sum || !in.z ||
         !find_rotation(step, view, (uint32_t)p->n_future_positions, &r))
         return cdz_fail(step, CDZ_E_NOMEM, "out of memory for a head's queries");
-    cdz_status status = CDZ_OK;
-    for (uint32_t g = 0; g < view->n_kv_heads && status == CDZ_OK; g++) {
+    for (uint32_t g = 0; g < view->n_kv_heads; g++) {
         turn_queries(view, &r, g, &q);
-        status = score_head(step, view, g, &q, scores_of(view, choice, g));
+        score_head(step, view, g, &q, &in, scores_of(view, choice, g));
     }
-    return status;
+    return CDZ_OK;
 }
 
 /* [engine] */
