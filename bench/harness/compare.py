@@ -99,10 +99,10 @@ class Cadenza:
     def __init__(self, a, model, threads=None):
         self.a, self.model, self.threads, self.seen = a, model, threads or a.threads, []
 
-    def bench(self, prompt, new, context, batch):
+    def bench(self, prompt, new, context, batch, *more):
         found = json.loads(run(self.a.cadenza, "bench", self.model, "--rounds", 1, "--format", "json", "--threads",
                                self.threads, "--prompt-tokens", prompt, "--new-tokens", new, "--context", context,
-                               "--batch", batch, "--activations", self.a.activations, "-s", "do_sample=no"))
+                               "--batch", batch, "--activations", self.a.activations, "-s", "do_sample=no", *more))
         self.seen.append(found)
         return found
 
@@ -134,7 +134,7 @@ def spec_of(a, models, kind):
     return {"gguf": str(models.gguf(kind)), "folder": str(models.folder()), "threads": a.threads, "context": a.context}
 
 
-# Those that read the same GGUF file not, or a part of the types: OpenVINO has int8 and int4 of its own.
+# Those that do not read the GGUF file, and what they have in place of its types; OpenVINO's int8 and int4 are its own.
 OTHERS = {"transformers": ["bf16"], "CTranslate2": ["q8_0"], "OpenVINO": ["bf16", "q8_0", "q4_0"]}
 
 

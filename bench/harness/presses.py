@@ -9,20 +9,21 @@ are medians of the rounds' ratios, with the extremes. Writes BUILD/results/press
 """
 import argparse
 import concurrent.futures
-import http.client
+import contextlib
 import json
 import os
 import pathlib
 import re
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
 import compare
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "serve"))
+from paired import Server, free_port  # noqa: E402
 
 PARTS = ["prompt", "decode", "together"]
 PRESSES = "streaming_llm,think,simlayerkv,knorm,tova,keydiff,lagkv,snapkv,pyramidkv,snapkv+adakv,expected_attention,observed_attention"
@@ -48,6 +49,7 @@ def options():
     ap.add_argument("--new-tokens", type=int, default=32)
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--threads", type=int, default=2)
+    ap.add_argument("--activations", default="auto", help="auto, f32, int8 or bf16")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--python", default=sys.executable, help="python that can import what makes a model")
     a = ap.parse_args()
@@ -68,9 +70,8 @@ def words_of(press, ratio):
     return ["--press", press.replace("+", ", "), *how] + [w for s in own for w in ("-s", s)]
 
 
-def bench(a, model, press, ratio, *how):
-    return json.loads(compare.run(a.cadenza, "bench", model, "--format", "json", "--rounds", 1, "--threads", a.threads,
-                                  "-s", "do_sample=no", *how, *words_of(press, ratio)))
+def bench(a, model, press, ratio, prompt, new, context):
+    return compare.Cadenza(a, model).bench(prompt, new, context, 1, *words_of(press, ratio))
 
 
 def in_turns(rounds, plain, pressed):
@@ -89,7 +90,7 @@ def prompt(a, model, rows):
     print(f"\nA prompt of {a.prompt_tokens} tokens, ratio {a.ratio}: no press, with it, the second over the first\n\n| press | none | with | ratio |\n|---|---:|---:|---:|")
     for press in a.presses.split(","):
         def ms(name):
-            return bench(a, model, name, a.ratio, "--prompt-tokens", a.prompt_tokens, "--new-tokens", 2, "--context", 16)["prefill"]["ms"]["median"]
+            return bench(a, model, name, a.ratio, a.prompt_tokens, 2, 16)["prefill"]["ms"]["median"]
         row = in_turns(a.rounds, lambda: ms(None), lambda press=press: ms(press))
         show(press, row, "ms")
         rows.append({"part": "prompt", "press": press, **row})
@@ -99,7 +100,7 @@ def decode(a, model, rows):
     print(f"\nNew tokens {a.depth} positions deep, ratio {a.decode_ratio}\n\n| press | none | with | ratio |\n|---|---:|---:|---:|")
 
     def speed(name):
-        return bench(a, model, name, a.decode_ratio, "--prompt-tokens", 1, "--new-tokens", 32, "--context", a.depth)["decode"]["tokens_per_s"]["median"]
+        return bench(a, model, name, a.decode_ratio, 1, 32, a.depth)["decode"]["tokens_per_s"]["median"]
     row = in_turns(a.rounds, lambda: speed(None), lambda: speed("knorm"))
     show("knorm", row, "tokens/s")
     rows.append({"part": "decode", "press": "knorm", **row})
@@ -107,84 +108,61 @@ def decode(a, model, rows):
 
 # --- requests together ---------------------------------------------------------------------------------------------------
 
-class Server:
-    """A server with the pipelines `whole` and `knorm`, for one turn."""
-
-    def __init__(self, a, model, kv_bytes, folder):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+@contextlib.contextmanager
+def serving(a, model, kv_bytes):
+    """A server with the pipelines `whole` and `knorm`."""
+    with tempfile.TemporaryDirectory() as name, open(pathlib.Path(a.build) / "results" / "presses.log", "w") as log:
+        folder, port = pathlib.Path(name), free_port()
         (folder / "whole.ini").write_text("[generation]\ndo_sample = false\n")
         (folder / "knorm.ini").write_text(f"[pipeline]\npress = knorm\n[generation]\ndo_sample = false\ncompression_ratio = {a.decode_ratio}\n")
-        self.log = open(folder / "server.log", "w+")
-        self.process = subprocess.Popen([a.cadenza, "serve", model, "--port", str(self.port), "--kv-memory", str(kv_bytes), "--threads",
-                                         str(a.threads), "--scheduler", "prefill_first", "--pipelines", folder], stdout=self.log, stderr=self.log)
+        words = [a.cadenza, "serve", model, "--port", port, "--kv-memory", kv_bytes, "--threads", a.threads, "--scheduler", "prefill_first",
+                 "--pipelines", folder]
+        server = Server("cadenza", words, port, log, prompt=[1])
+        try:
+            with server:
+                yield server
+        finally:
+            server.process.kill()
 
-    def __enter__(self):
-        for _ in range(600):
-            if self.process.poll() is not None:
-                self.log.seek(0)
-                compare.fail(f"the server ended by itself: {self.log.read()[-500:]}")
-            try:
-                self.get("/health")
-                return self
-            except OSError:
-                time.sleep(0.1)
-        compare.fail("the server did not become ready")
 
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
-
-    def get(self, path):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        c.request("GET", path)
-        return c.getresponse().read().decode()
-
-    def count(self, name):
-        return int(float(re.search(rf"^cadenza:{name}{{.*}} (\S+)$", self.get("/metrics"), re.M).group(1)))
-
-    def ask(self, pipeline, ids, new):
-        body = {"prompt": ids, "max_tokens": new, "ignore_eos": True, "cadenza": {"pipeline": pipeline}}
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=3600)
-        c.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
-        answer = c.getresponse()
-        text = answer.read()
-        if answer.status != 200:
-            compare.fail(f"the server answers {answer.status}: {text[:300]}")
+def count(server, name):
+    return int(float(re.search(rf"^cadenza:{name}{{.*}} (\S+)$", server.get("/metrics")[1], re.M).group(1)))
 
 
 def crowd(a, server, pipeline):
     """Seconds of all requests, the most that ran at a time, and how often blocks were taken back."""
     most, over = 0, threading.Event()
 
+    def ask(k):
+        ids = [(i * 7 + k * 13) % 20000 + 100 for i in range(a.long)]
+        server.ask({"prompt": ids, "max_tokens": a.new_tokens, "ignore_eos": True, "cadenza": {"pipeline": pipeline}})
+
     def watch():
         nonlocal most
         over.wait(2)  # until then some are neither known to wait nor to run
         while not over.wait(0.2):
-            most = max(most, server.count("num_requests_running"))
+            most = max(most, count(server, "num_requests_running"))
     watcher = threading.Thread(target=watch)
     watcher.start()
-    began, before = time.perf_counter(), server.count("num_preemptions_total")
+    began, before = time.perf_counter(), count(server, "num_preemptions_total")
     try:
         with concurrent.futures.ThreadPoolExecutor(a.requests) as all_of:
-            list(all_of.map(lambda k: server.ask(pipeline, [(i * 7 + k * 13) % 20000 + 100 for i in range(a.long)], a.new_tokens), range(a.requests)))
+            list(all_of.map(ask, range(a.requests)))
     finally:
         over.set()
         watcher.join()
-    return time.perf_counter() - began, most, server.count("num_preemptions_total") - before
+    return time.perf_counter() - began, most, count(server, "num_preemptions_total") - before
 
 
 def together(a, model, rows):
-    position = bench(a, model, None, 0, "--prompt-tokens", 1, "--new-tokens", 2)["model"]["kv_bytes_per_position"]
+    position = bench(a, model, None, 0, 1, 2, 16)["model"]["kv_bytes_per_position"]
     kv_bytes = a.fit * -(-(a.long + a.new_tokens) // BLOCK) * BLOCK * position
     print(f"\n{a.requests} requests of {a.long} and {a.new_tokens} tokens, KV memory of {kv_bytes >> 20} MiB, ratio {a.decode_ratio}\n\n"
           "| press | at a time | blocks taken back | seconds |\n|---|---:|---:|---:|")
-    with tempfile.TemporaryDirectory() as folder, Server(a, model, kv_bytes, pathlib.Path(folder)) as server:
+    with serving(a, model, kv_bytes) as server:
         for pipeline in ("whole", "knorm"):
             seconds, most, taken = crowd(a, server, pipeline)
-            print(f"| {'none' if pipeline == 'whole' else pipeline} | {most} | {taken} | {seconds:.1f} |", flush=True)
+            print(f"| {'none' if pipeline == 'whole' else pipeline} | {most or 'ended too soon'} | {taken} | {seconds:.1f} |", flush=True)
             rows.append({"part": "together", "press": pipeline, "seconds": seconds, "at_a_time": most, "preemptions": taken})
 
 
@@ -192,12 +170,12 @@ def main():
     a = options()
     machine, rows = compare.machine(a), []
     models = compare.Models(a)
-    model = models.folder() if a.type == "bf16" and a.model else models.gguf(a.type)
+    model = models.gguf(a.type)
     print(f"presses on {models.name}, {a.type}, {a.threads} threads of {machine['cpu']}, {machine['variant']} kernels")
-    for part in a.parts:
-        {"prompt": prompt, "decode": decode, "together": together}[part](a, model, rows)
     out = pathlib.Path(a.build) / "results" / "presses.json"
     out.parent.mkdir(exist_ok=True)
+    for part in a.parts:
+        {"prompt": prompt, "decode": decode, "together": together}[part](a, model, rows)
     out.write_text(json.dumps({"schema": "cadenza.presses/1", "machine": machine, "model": models.name, "type": a.type, "rows": rows}, indent=1) + "\n")
 
 

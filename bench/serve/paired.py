@@ -35,6 +35,7 @@ from compare import fail, run, say  # noqa: E402
 
 PARTS = ["streams", "cost", "prefix", "arrivals", "busy", "memory"]
 STARTED = []
+PATIENCE_S = 3600  # for an answer: many long prompts may be before it
 
 
 # --- the model -----------------------------------------------------------------------------------------------------------
@@ -69,9 +70,10 @@ def free_port():
 
 
 class Server:
-    """A program that serves the model, for one turn."""
+    """A program that serves the model, for one turn. prompt: that it is asked for first."""
 
-    def __init__(self, name, words, port, log):
+    def __init__(self, name, words, port, log, prompt="a"):
+        self.prompt = prompt
         self.name, self.port, self.url, self.log = name, port, f"http://127.0.0.1:{port}", log
         self.process = subprocess.Popen([str(w) for w in words], stdout=log, stderr=log)
         STARTED.append(self.process)
@@ -82,7 +84,7 @@ class Server:
                 fail(f"{self.name} ended by itself with status {self.process.returncode}; {self.log.name} has what it said")
             try:
                 if self.get("/health")[0] == 200:
-                    self.ask({"prompt": "a", "max_tokens": 2})
+                    self.ask({"prompt": self.prompt, "max_tokens": 2})
                     return self
             except OSError:
                 pass
@@ -98,13 +100,13 @@ class Server:
             self.process.wait()
 
     def get(self, path):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         c.request("GET", path)
         r = c.getresponse()
         return r.status, r.read().decode()
 
     def ask(self, body):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         c.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         r = c.getresponse()
         text = r.read()
@@ -114,7 +116,7 @@ class Server:
 
     def first_token(self, prompt, new=2):
         """Seconds to the first event with text."""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         began = time.perf_counter()
         c.request("POST", "/v1/completions", json.dumps({"prompt": prompt, "max_tokens": new, "temperature": 0, "stream": True}),
                   {"Content-Type": "application/json"})
