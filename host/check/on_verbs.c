@@ -173,21 +173,24 @@ static cdz_check_state between_guards(const cdz_bench *b, cdz_spy *spy, const cd
     return state;
 }
 
-cdz_check_state cdz_check_rows_of_scores(cdz_child *c)
+/* Request i of a check: three prompts where the strategy takes them, or one whose ids are of the whole vocabulary. */
+static cdz_order mixed_order(const cdz_child *c, uint32_t i, uint32_t max_new)
 {
     const cdz_strategy *strategy = (const void *)c->ref.base;
+    const bool alone = strategy->caps & CDZ_ONE_ROW || i % 2;
+    return (cdz_order){
+        .n_prompts = alone ? 1 : 3, .max_new = max_new, .seed = 3, .prompt = i, .wide = i % 2};
+}
+
+cdz_check_state cdz_check_rows_of_scores(cdz_child *c)
+{
     cdz_bench b;
     cdz_spy *spy;
     cdz_error err = {0};
     CDZ_CHECK_TRY(cdz_bench_open(c, &b));
     if (cdz_spy_plant(&b, &spy, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
     for (uint32_t i = 0; i < 4; i++) {
-        const bool alone = strategy->caps & CDZ_ONE_ROW || i % 2;
-        const cdz_order order = {.n_prompts = alone ? 1 : 3,
-                                 .max_new = i < 2 ? LONG : SHORT,
-                                 .seed = 3,
-                                 .prompt = i,
-                                 .wide = i % 2};
+        const cdz_order order = mixed_order(c, i, i < 2 ? LONG : SHORT);
         CDZ_CHECK_TRY(between_guards(&b, spy, &order, i % 2 == i / 2));
     }
     cdz_bench_close(&b);
@@ -335,19 +338,13 @@ cdz_check_state cdz_check_caps(cdz_child *c)
 
 cdz_check_state cdz_check_on_hidden_of_run(cdz_child *c)
 {
-    const cdz_strategy *strategy = (const void *)c->ref.base;
     cdz_bench b;
     cdz_spy *spy;
     cdz_error err = {0};
     CDZ_CHECK_TRY(open_spy(c, &b, &spy));
     spy->watches_hidden = true;
     for (uint32_t i = 0; i < 3; i++) {
-        const bool alone = strategy->caps & CDZ_ONE_ROW || i % 2;
-        const cdz_order order = {.n_prompts = alone ? 1 : 3,
-                                 .max_new = i < 2 ? SHORT : LONG,
-                                 .seed = 3,
-                                 .prompt = i,
-                                 .wide = i % 2};
+        const cdz_order order = mixed_order(c, i, i < 2 ? SHORT : LONG);
         cdz_check_note(c, "a request whose hidden states are shown to on_hidden twice");
         if (spied_request(&b, &order, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
     }

@@ -2,7 +2,8 @@
 # Files that are cited and are not there: pages in sources (docs/NAME.md), files of the tree in comments and pages
 # (run/pass/kv.h in host/, host/run/pass/kv.h anywhere), sources by their bare names in comments and in pages (`kv.c`), names
 # that a page has beside the source that they are in (`keep` in `host/run/loop/draft.c`, `keep` (`run/loop/draft.c`)), and
-# names of ours that a page has (`cdz_seq_resumes`) and no source, and commands of the program (`cadenza serve`). Prints file:line: what, and fails if there is one.
+# names of ours that a page has (`cdz_seq_resumes`) and no source, and commands (`cadenza serve`) that
+# the program has not. Prints file:line: what, and fails if there is one.
 #   cited.sh            looks at the whole tree
 #   cited.sh FILE...    at these
 set -euo pipefail

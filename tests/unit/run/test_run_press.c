@@ -47,6 +47,13 @@ static void close_world(world *w)
     cdz_close(w->rt);
 }
 
+static cdz_stats stats_of(cdz_runtime *rt)
+{
+    cdz_stats stats = {.size = sizeof stats};
+    cdz_get_stats(rt, &stats);
+    return stats;
+}
+
 typedef struct wish {
     const char *ini;    /* NULL: not pressed */
     const char *kwargs; /* members, each with a comma before it; or NULL */
@@ -315,9 +322,7 @@ static void test_short_memory(void **state)
             cdz_result_free(alone);
         }
     }
-    cdz_stats stats = {.size = sizeof stats};
-    cdz_get_stats(small.rt, &stats);
-    assert_true(stats.n_preemptions > 0);
+    assert_true(stats_of(small.rt).n_preemptions > 0);
     close_world(&small);
     close_world(&w);
 }
@@ -332,10 +337,8 @@ typedef struct watch {
 static void look(void *user, const cdz_event *event)
 {
     watch *seen = user;
-    cdz_stats stats = {.size = sizeof stats};
     if (event->kind != CDZ_EVENT_TOKENS || ++seen->n != 10) return;
-    cdz_get_stats(seen->rt, &stats);
-    seen->held = stats.kv_blocks_used;
+    seen->held = stats_of(seen->rt).kv_blocks_used;
 }
 
 static uint64_t held_while_decoding(const char *ini)
@@ -369,12 +372,11 @@ typedef struct crowd {
 static void count_running(void *user, const cdz_event *event)
 {
     crowd *seen = user;
-    cdz_stats stats = {.size = sizeof stats};
     (void)event;
     pthread_mutex_lock(&seen->submitting);
     pthread_mutex_unlock(&seen->submitting);
-    cdz_get_stats(seen->rt, &stats);
-    if (stats.n_running > seen->most) seen->most = stats.n_running;
+    const uint32_t n = stats_of(seen->rt).n_running;
+    if (n > seen->most) seen->most = n;
 }
 
 /* Prompts of 448 positions, 14 blocks of 18,432 bytes, and 60 new tokens. */
@@ -392,8 +394,7 @@ static uint32_t most_together(const char *ini)
     }
     pthread_mutex_unlock(&seen.submitting);
     for (uint32_t k = 0; k < MANY; k++) cdz_result_free(take(&w, ids[k]));
-    cdz_stats stats = {.size = sizeof stats};
-    cdz_get_stats(w.rt, &stats);
+    const cdz_stats stats = stats_of(w.rt);
     assert_true(stats.kv_blocks_peak <= BLOCKS);
     if (ini) assert_int_equal(stats.n_preemptions, 0);
     close_world(&w);
