@@ -131,6 +131,17 @@ has_parts() {
     [ "$1" = serve ] || [ "$1" = presses ]
 }
 
+# Do words that follow the first one go to it?
+is_one() {
+    [ $# -gt 1 ] && { [[ $2 == -* ]] || { has_parts "$1" && ! is_name "$2"; }; }
+}
+
+check_names() { # [NAME...], or NAME OPTIONS
+    local name
+    if is_one "$@"; then set -- "$1"; fi
+    for name in "$@"; do is_name "$name" || no_name "$name"; done
+}
+
 machine() { # what the figures of a page were measured on
     echo "# Measured on $(date -u +%Y-%m-%d)"
     echo
@@ -182,6 +193,7 @@ help | --help | -h) usage ;;
 list) printf '%s\n' "${names[@]}" ;;
 peers) make_peers ;;
 check-parts) shift && check_parts "$@" ;; # ./dev asks before it builds
+check-names) shift && check_names "$@" ;;
 report)
     [ -n "${PYTHON:-}" ] || [ -x "$build/peers/bin/python" ] || make_peers || echo "bench: the peers cannot be had here" >&2
     [ -n "${PYTHON:-}" ] || [ ! -x "$build/peers/bin/python" ] || python=$build/peers/bin/python
@@ -189,11 +201,10 @@ report)
     report "$@"
     ;;
 *)
-    is_name "$1" || no_name "$1"
-    if [ $# -gt 1 ] && { [[ $2 == -* ]] || { has_parts "$1" && ! is_name "$2"; }; }; then
+    check_names "$@"
+    if is_one "$@"; then
         bench "$@"
     else
-        for name in "$@"; do is_name "$name" || no_name "$name"; done
         for name in "$@"; do bench "$name"; done
     fi
     ;;
