@@ -292,8 +292,10 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
 {
     cdz_model_options given = {0};
     cdz_weights *weights;
+    cdz_screen_use screen;
     CDZ_TRY(cdz_runtime_check_process(runtime, err));
     CDZ_TRY(cdz_runtime_take_struct(options, "cdz_model_options", &given, sizeof given, err));
+    CDZ_TRY(cdz_screen_named(given.head_screen, &screen, err));
     cdz_status status = open_weights(runtime->engine, folder, &given, &weights, err);
     if (status != CDZ_OK) {
         cdz_weights_close(weights);
@@ -301,6 +303,7 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
     }
     CDZ_TRY(cdz_model_of_weights(runtime, folder, !given.no_tokenizer, weights, out, err));
     status = cdz_model_take_control(*out, &given, err);
+    if (status == CDZ_OK) status = cdz_run_model_screen((*out)->run, screen, err);
     if (status == CDZ_OK) return CDZ_OK;
     cdz_model_close(*out);
     *out = NULL;

@@ -12,7 +12,9 @@ static const double steady_share = 0.1; /* of its median, between a limit's extr
 double cdz_cli_bench_step_bytes(const cdz_bench_report *r)
 {
     const double seen = r->settings.context + r->settings.new_tokens / 2.0;
-    return (double)(r->cost.layer_bytes + r->cost.head_bytes) +
+    const double head = (double)r->cost.head_bytes,
+                 less = r->screened * (head - (double)r->screen_bytes);
+    return (double)r->cost.layer_bytes + head - less +
            r->settings.batch * (seen * (double)r->cost.kv_bytes + 2.0 * (double)r->cost.state_bytes);
 }
 
@@ -79,6 +81,10 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
     if (r->weights->facts.bf16_activation_bytes)
         cdz_buf_printf(out, "%.1f MB of them are multiplied with bf16 activations\n",
                        (double)r->weights->facts.bf16_activation_bytes * 1e-6);
+    if (r->screened > 0)
+        cdz_buf_printf(out, "%.0f %% of the steps read %.1f MB in place of the head's %.1f MB\n",
+                       r->screened * 100, (double)r->screen_bytes * 1e-6,
+                       (double)r->cost.head_bytes * 1e-6);
     cdz_buf_printf(out, "%s, %s kernels, %u threads; medians of %u rounds and extremes\n", r->cpu,
                    r->variant, r->threads, s->rounds);
     if (!cdz_cli_bench_limits_known(r))
@@ -197,7 +203,7 @@ void cdz_cli_bench_write_json(const cdz_bench_report *r, cdz_buf *out)
     cdz_buf_printf(out, ",\n \"open_ms\": %.3f, \"first_token_ms\": %.3f", r->open_ms, r->first_ms);
     json_figure(out, "prefill", &r->prefill, "ms", "gmac_s");
     json_figure(out, "decode", &r->decode, "ms_per_step", "gb_s");
-    cdz_buf_printf(out, ",\n \"step_bytes\": %.0f, \"own_us_per_step\": %.3f}\n",
-                   cdz_cli_bench_step_bytes(r),
+    cdz_buf_printf(out, ",\n \"step_bytes\": %.0f, \"screened\": %.3f, \"own_us_per_step\": %.3f}\n",
+                   cdz_cli_bench_step_bytes(r), r->screened,
                    cdz_work_own_seconds(&r->decode.times) * 1e6 / (double)steps);
 }

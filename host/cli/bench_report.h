@@ -33,10 +33,13 @@ typedef struct cdz_bench_report {
     double open_ms,
         first_ms; /* opening; the first prompt of context tokens, before anything is warm */
     cdz_bench_figure prefill, decode;
-    double highest_gbs; /* of one look at the read limit */
+    double highest_gbs;    /* of one look at the read limit */
+    uint64_t screen_bytes; /* of the head's copy (run/pass/screen.h); 0: there is none */
+    double screened; /* of the newest round's steps the share that read it in place of the head */
 } cdz_bench_report;
 
-/* Bytes that a decode step reads: weights, and keys and values halfway through the new tokens. */
+/* Bytes that a decode step reads: weights, the head's copy where a step is screened, and keys and values halfway through the
+ * new tokens. */
 double cdz_cli_bench_step_bytes(const cdz_bench_report *report);
 /* Whether a share of the limit says something: it is known, and moved by at most a tenth over the rounds. */
 bool cdz_cli_bench_limit_holds(const cdz_bench_figure *figure);

@@ -236,12 +236,30 @@ static cdz_status prefill_round(bench *b, uint32_t i, cdz_error *err)
     return CDZ_OK;
 }
 
+static uint64_t rows_away(const bench *b)
+{
+    cdz_engine_stats stats;
+    cdz_engine_get_stats(b->session->runtime->engine, &stats);
+    return stats.rows_away;
+}
+
+/* On the CPU rows that are away are rows that were not made. */
+static void note_screened(bench *b, uint64_t away, uint32_t made)
+{
+    b->report.screen_bytes = cdz_run_model_screen_bytes(b->session->model->run);
+    b->report.screened = 0;
+    if (b->report.screen_bytes == 0 || made == 0) return;
+    const double share = (double)away / made;
+    b->report.screened = share < 1 ? share : 1;
+}
+
 static cdz_status decode_round(bench *b, uint32_t i, cdz_error *err)
 {
     const cdz_bench_settings *s = &b->report.settings;
     cdz_profile_times times;
     uint32_t made;
     cdz_reads_found reads;
+    const uint64_t were_away = rows_away(b);
     CDZ_TRY(run_watched(b, s->context, s->new_tokens, &times, &made, &reads, err));
     const cdz_work_times *decode = &times.pass[CDZ_PASS_DECODE];
     if (decode->passes == 0 || made <= s->batch)
@@ -250,6 +268,7 @@ static cdz_status decode_round(bench *b, uint32_t i, cdz_error *err)
                        "time",
                        made, s->batch);
     const double took = seconds_of(decode), step = took / (double)decode->passes;
+    note_screened(b, rows_away(b) - were_away, made);
     b->decode.tokens[i] = (double)(made - s->batch) / took;
     b->decode.ms[i] = step * 1e3;
     note(&b->decode, i, reads.gbs, cdz_cli_bench_step_bytes(&b->report) / step * 1e-9);

@@ -184,6 +184,13 @@ static void print_activations(cdz_weights *w)
                : "there is too little memory for panels: they stay mapped, which is slower");
 }
 
+static void print_screen(const cdz_weights *w)
+{
+    if (!cdz_model_screen_bytes(w)) return;
+    print_bytes("head screen", cdz_model_screen_bytes(w));
+    printf("%-18s %s\n", "", "a copy of the head that finds the best tokens, made once it pays");
+}
+
 static void print_memory(const cdz_weights *w, uint64_t context)
 {
     static const char *const types[] = {"float32", "float16", "bfloat16"};
@@ -280,6 +287,7 @@ static int info(const char *folder, uint64_t context, const char *device, bool j
     print_arch(weights);
     if (!context) context = cdz_weights_arch(weights)->context;
     print_activations(weights);
+    print_screen(weights);
     print_memory(weights, context ? context : NO_CONTEXT);
     cdz_status status = print_tokenizer(folder, &err);
     if (status == CDZ_OK) status = print_generation(weights, &err);

@@ -19,6 +19,10 @@ typedef struct cdz_run_model
 
 void cdz_run_model_retain(cdz_run_model *model); /* [any] */
 const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
+/* Of the copy of its head that finds the best tokens (run/pass/screen.h); 0: there is none, or not yet. [any] */
+uint64_t cdz_run_model_screen_bytes(const cdz_run_model *model);
+/* What it takes of a model that runs on the CPU, if it is made by itself; 0: it is not. [any] */
+uint64_t cdz_screen_auto_bytes(const cdz_weights *weights);
 cdz_dtype cdz_run_model_kv_type(const cdz_run_model *model);
 const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model); /* or NULL */
 

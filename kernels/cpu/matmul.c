@@ -415,7 +415,7 @@ static void some_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *prod
     for (size_t i = 0; i < n; i++) alone(cpu->set, bf16_pairs, &products[i], x, ldx, m);
 }
 
-enum { SET_PRODUCTS = 8 }; /* products of one dispatch; more make several */
+enum { SET_PRODUCTS = 32 }; /* products of one dispatch; more make several */
 
 /* Outputs of activation rows from `row` on. */
 static size_t advance(cdz_product *to, const cdz_product *products, size_t n, size_t row)

@@ -21,7 +21,7 @@ enum {
         CDZ_M_BLOCK * CDZ_PANEL_ROWS, /* in scratch, after a chunk's outputs: those of a panel */
     LARGEST_BLOCK = 256,
     ROUND_ALONE = 65536, /* floats of activations that the caller rounds by itself */
-    SET_PRODUCTS = 8     /* of one dispatch; more make several */
+    SET_PRODUCTS = 32    /* of one dispatch; more make several */
 };
 
 static size_t ceil_div(size_t a, size_t b)

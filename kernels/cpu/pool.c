@@ -31,7 +31,8 @@ enum {
     SPINS = 2000, /* pauses before sleeping: 20 to 60 us, longer than the gap between operations */
     LEAST_PATIENCE_NS = 5000, /* before a chunk is computed again */
     MOST_PATIENCE_NS = 2000000,
-    BATCHES_PER_THREAD = 8 /* tasks are drawn in batches */
+    BATCHES_PER_THREAD = 8, /* tasks are drawn in batches */
+    USUAL_CHUNKS = 256
 };
 
 typedef struct slot {
@@ -391,11 +392,13 @@ static bool grow_with_room(void **memory, size_t *bytes, size_t needed)
     return grow(memory, bytes, needed < SIZE_MAX - room ? needed + room : needed);
 }
 
+/* Products of a few rows here and there come in any number of chunks: there is room for the usual ones from the start. */
 static bool grow_slot(slot *s, size_t bytes, size_t n_chunks)
 {
     void *done = s->done;
+    const size_t chunks = n_chunks > USUAL_CHUNKS ? n_chunks : USUAL_CHUNKS;
     const bool ok = grow_with_room(&s->operands, &s->operand_bytes, bytes) &&
-                    grow_with_room(&done, &s->done_bytes, n_chunks * sizeof(atomic_bool));
+                    grow_with_room(&done, &s->done_bytes, chunks * sizeof(atomic_bool));
     s->done = done;
     return ok;
 }

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "JobError", "run"]
 
-_OPENING = ("quantize", "activations", "device", "threads", "kv_cache", "precision", "determinism", "revision", "cache_dir")
+_OPENING = ("quantize", "activations", "head_screen", "device", "threads", "kv_cache", "precision", "determinism", "revision",
+            "cache_dir")  # fmt: skip
 
 
 class JobError(CadenzaError, RuntimeError):

@@ -131,6 +131,7 @@ class Model:
         torch_dtype: Any = None,
         quantize: Optional[str] = None,
         activations: Optional[str] = None,
+        head_screen: Optional[str] = None,
         device: Optional[str] = None,
         threads: Optional[int] = None,
         kv_cache: Optional[str] = None,
@@ -144,8 +145,9 @@ class Model:
         """Opens a model: a folder, a GGUF file, or an id that the local hub cache has. Nothing is downloaded.
 
         dtype: taken; weights are computed with as they are stored, in float32 arithmetic. quantize: "q8_0", "q4_k", "int8" and
-        the like. activations: "f32", "int8", "bf16". device: "cpu", "cuda", "cuda:1", "auto". threads: of the engine; models
-        with the same device, threads, kv_cache, precision and determinism share an engine.
+        the like. activations: "f32", "int8", "bf16". head_screen: "auto", "on", "off": a copy of the head that finds the best
+        tokens. device: "cpu", "cuda", "cuda:1", "auto". threads: of the engine; models with the same device, threads, kv_cache,
+        precision and determinism share an engine.
         Raises OSError for no such model, ValueError for an argument, CadenzaError for what the library refuses.
         """
         _weight_type(dtype if dtype is not None else torch_dtype)
@@ -157,7 +159,7 @@ class Model:
         path = hub.find_model(pretrained_model_name_or_path, revision, cache_dir)
         options = _core.new_struct("cdz_model_options")
         keep = []
-        for field, value in (("quantize", quantize), ("activations", activations)):
+        for field, value in (("quantize", quantize), ("activations", activations), ("head_screen", head_screen)):
             if value is not None:
                 keep.append(ffi.new("char[]", str(value).encode()))
                 setattr(options, field, keep[-1])

@@ -94,6 +94,7 @@ void cdz_run_model_rest(cdz_run_model *model)
 static void unload(cdz_run_model *model)
 {
     cdz_run_model_rest(model);
+    cdz_screening_free(&model->screening, model->device);
     cdz_placed_free(model);
 }
 
@@ -443,6 +444,13 @@ cdz_status cdz_run_model_control(cdz_run_model *model, const cdz_edit *edits, ui
     const cdz_steerer whose = {.who = "control vectors", .lasting = true};
     cdz_assert(!model->control);
     return cdz_steering_make(NULL, edits, n, &whose, &model->weights->arch, &model->control, err);
+}
+
+cdz_status cdz_run_model_screen(cdz_run_model *model, cdz_screen_use use, cdz_error *err)
+{
+    CDZ_TRY(cdz_screen_check(use, model->weights, model->device, err));
+    model->screening.how = use;
+    return CDZ_OK;
 }
 
 void cdz_run_model_release(cdz_run_model *model)

@@ -10,6 +10,7 @@
 #include "grammar/store.h"
 #include "load/model_files.h"
 #include "run/job.h"
+#include "run/pass/screen.h"
 #include "run/pass/profile.h"
 #include "token/tokenizer.h"
 
@@ -90,6 +91,8 @@ void cdz_run_model_set_function(cdz_run_model *model,
 cdz_status cdz_run_model_control(cdz_run_model *model, const cdz_edit *edits, uint32_t n,
                                  cdz_error *err);
 /* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
+/* Before its first request: is its head screened? CDZ_E_UNSUPPORTED: it is to be, and cannot. */
+cdz_status cdz_run_model_screen(cdz_run_model *model, cdz_screen_use use, cdz_error *err);
 void cdz_run_model_release(cdz_run_model *model);
 
 /* --- prompts.c --- */

@@ -378,12 +378,16 @@ static void run_pass(cdz_engine *engine, cdz_run_model *model, cdz_want *const *
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
 }
 
-/* The first pass reads the weights as they lie, so that nobody waits; then each brings some of them into panels. */
+/* The first pass reads the weights as they lie, so that nobody waits; then each brings some of them into panels, and after
+ * those some of the head into its screen. */
 static void bring_panels(cdz_engine *engine, cdz_run_model *model)
 {
     if (model->has_run && cdz_weights_panels_left(model->weights)) {
         cdz_weights_more_panels(model->weights, model->device);
         cdz_profile_mark(engine->profile, CDZ_WORK_MATMUL);
+    } else if (model->has_run &&
+               cdz_screening_more(&model->screening, model->weights, model->device)) {
+        cdz_profile_mark(engine->profile, CDZ_WORK_HEAD);
     }
     model->has_run = true;
 }

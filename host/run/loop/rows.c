@@ -109,6 +109,16 @@ static const char *reader_of_rows(const cdz_loop *loop, cdz_fuse_wishes *wish)
     return loop->rows.away.resting ? "cuts below the leaders" : NULL;
 }
 
+/* On the CPU rows need not be made where the head has a screen, and the strategy looks for scores only where it is told. */
+static bool may_screen(cdz_loop *loop, const cdz_fuse_wishes *wish, cdz_screen **screen)
+{
+    if (!loop->rows.keeping.may || wish->open || wish->divisor != 0.0f ||
+        wish->least > CDZ_SCREEN_LEAST)
+        return false;
+    *screen = cdz_screening_want(&loop->rows.model->screening, wish->least > 1);
+    return *screen != NULL;
+}
+
 /* May the next rows of scores stay on the device? Who reads them, if they may not. */
 static const char *ask_away(cdz_loop *loop)
 {
@@ -117,9 +127,13 @@ static const char *ask_away(cdz_loop *loop)
     const char *reader = reader_of_rows(loop, &wish);
     if (away->resting) away->resting--;
     if (reader) return reader;
+    cdz_screen *screen = NULL;
+    if (loop->rows.model->device->api->host_memory && !may_screen(loop, &wish, &screen))
+        return "want of a screen";
     if (!away->begun)
-        cdz_away_begin(away, loop->rows.model->device, loop->rows.n, loop->rows.n_vocab);
-    if (!away->rows || !cdz_away_wish(away, wish.least, wish.divisor)) return "want of memory";
+        cdz_away_begin(away, loop->rows.model->device, screen, loop->rows.n, loop->rows.n_vocab);
+    if (!cdz_away_can(away) || !cdz_away_wish(away, wish.least, wish.divisor))
+        return "want of memory";
     away->cuts = wish.cuts;
     away->open = wish.open;
     return cdz_edits_plan(loop->set, &loop->rows);
@@ -197,7 +211,7 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
                             .positions = CDZ_POSITIONS_LAST,
                             .out = loop->scores.data,
                             .stride = loop->rows.n_vocab,
-                            .away = loop->rows.away.rows ? &loop->rows.away : NULL,
+                            .away = cdz_away_can(&loop->rows.away) ? &loop->rows.away : NULL,
                             .coming = loop->rows.away.coming,
                             .n_coming = loop->rows.away.on ? 0 : loop->rows.away.n_coming,
                             .length = longest(loop)};
@@ -311,7 +325,7 @@ cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
     cdz_stages_look(loop->set, &loop->rows, first, rows.n_rows);
     const bool ours = rows.id == loop->scores.id;
     cdz_drawn *settled = NULL;
-    if (ours && loop->rows.away.rows && loop->set->processors.n &&
+    if (ours && cdz_away_can(&loop->rows.away) && loop->set->processors.n &&
         cdz_edits(loop->set) == loop->set->processors.n)
         CDZ_TRY(process_away(loop, &rows, first, &settled));
     if (ours && !settled) CDZ_TRY(cdz_loop_fetch(loop, first, rows.n_rows));

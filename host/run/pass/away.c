@@ -40,7 +40,10 @@ static void forget(cdz_away *away)
         free(away->edited[r].kept);
     }
     free(away->edited);
+    free(away->hidden);
     away->rows = NULL;
+    away->screen = NULL;
+    away->hidden = NULL;
     away->best = NULL;
     away->leaders = NULL;
     away->there = NULL;
@@ -48,21 +51,34 @@ static void forget(cdz_away *away)
     away->n_rows = 0;
 }
 
-void cdz_away_begin(cdz_away *away, cdz_backend *device, uint32_t n_rows, size_t n_vocab)
+/* Where the rows themselves stay, or what they are made of. */
+static bool make_place(cdz_away *away, cdz_screen *screen, uint32_t n_rows, size_t bytes)
+{
+    if (screen) {
+        away->hidden = calloc(n_rows, cdz_screen_width(screen) * sizeof *away->hidden);
+        if (away->hidden) away->screen = screen;
+        return away->hidden != NULL;
+    }
+    away->rows = away->device->api->alloc(away->device, bytes);
+    return away->rows != NULL;
+}
+
+void cdz_away_begin(cdz_away *away, cdz_backend *device, cdz_screen *screen, uint32_t n_rows,
+                    size_t n_vocab)
 {
     size_t floats, bytes;
     away->device = device;
     away->n_vocab = n_vocab;
     away->begun = true;
-    if (device->api->host_memory || !device->api->argmax) return;
+    if (!screen && (device->api->host_memory || !device->api->argmax)) return;
     if (__builtin_mul_overflow(n_rows, n_vocab, &floats) ||
-        __builtin_mul_overflow(floats, sizeof *away->rows, &bytes) || !fits(device, bytes))
+        __builtin_mul_overflow(floats, sizeof *away->rows, &bytes) ||
+        (!screen && !fits(device, bytes)))
         return;
     away->best = calloc(n_rows, sizeof *away->best);
     away->there = calloc(n_rows, sizeof *away->there);
     away->edited = calloc(n_rows, sizeof *away->edited);
-    if (away->best && away->there && away->edited) away->rows = device->api->alloc(device, bytes);
-    if (away->rows)
+    if (away->best && away->there && away->edited && make_place(away, screen, n_rows, bytes))
         away->n_rows = n_rows;
     else
         forget(away);
@@ -196,15 +212,21 @@ size_t cdz_away_told(const cdz_away *away, uint32_t row)
     return n * (sizeof *l->ids + sizeof *l->x) + away->edited[row].n * sizeof *l->was;
 }
 
+static float *hidden_of(const cdz_away *away, uint32_t row)
+{
+    return away->hidden + row * cdz_screen_width(away->screen);
+}
+
 float cdz_away_score(cdz_away *away, uint32_t row, int32_t id)
 {
     const cdz_edited *e = &away->edited[row];
-    const float *at = away->rows + row * away->n_vocab + (size_t)id;
     float x = NAN;
     if (!cdz_edited_keeps(e, (size_t)id)) return -INFINITY;
     for (uint32_t i = 0; i < e->n && e->ids[i] <= id; i++)
         if (e->ids[i] == id) return NAN;
-    away->device->api->download(away->device, &x, at, sizeof x);
+    if (away->screen) return cdz_screen_score(away->screen, away->device, hidden_of(away, row), id);
+    away->device->api->download(away->device, &x, away->rows + row * away->n_vocab + (size_t)id,
+                                sizeof x);
     return x;
 }
 
@@ -224,6 +246,17 @@ static void put_edits(const cdz_edited *e, float *row, size_t n_vocab)
     for (uint32_t i = 0; i < e->n; i++) row[e->ids[i]] = e->x[i];
 }
 
+/* Rows [first, first + n), all there, to their places at home. */
+static void bring_home(cdz_away *away, float *home, uint32_t first, uint32_t n)
+{
+    const size_t V = away->n_vocab;
+    if (away->rows)
+        away->device->api->download(away->device, home + first * V, away->rows + first * V,
+                                    n * V * sizeof *home);
+    else
+        cdz_screen_all(away->screen, away->device, hidden_of(away, first), n, home + first * V);
+}
+
 uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
 {
     const size_t V = away->n_vocab;
@@ -232,8 +265,7 @@ uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
         for (run = 0; i + run < first + n && cdz_away_has(away, i + run); run++)
             away->there[i + run] = false;
         if (run == 0) continue;
-        away->device->api->download(away->device, home + i * V, away->rows + i * V,
-                                    run * V * sizeof *home);
+        bring_home(away, home, i, run);
         for (uint32_t r = i; r < i + run; r++) put_edits(&away->edited[r], home + r * V, V);
         fetched += run;
     }
@@ -258,8 +290,12 @@ static bool repeat_edits(cdz_away *away, uint32_t row, uint32_t other)
 void cdz_away_repeat(cdz_away *away, uint32_t row, uint32_t other)
 {
     const size_t V = away->n_vocab;
-    away->device->api->copy(away->device, away->rows + row * V, away->rows + other * V,
-                            V * sizeof *away->rows);
+    if (away->screen)
+        memcpy(hidden_of(away, row), hidden_of(away, other),
+               cdz_screen_width(away->screen) * sizeof *away->hidden);
+    else
+        away->device->api->copy(away->device, away->rows + row * V, away->rows + other * V,
+                                V * sizeof *away->rows);
     away->best[row] = away->best[other];
     away->there[row] = true;
     if (!away->leaders) return;

@@ -1,13 +1,15 @@
-/* away.h - rows of scores that stay where a device made them.
+/* away.h - rows of scores that stay where a device made them, or are not made.
  *
  * A step wants to know of a row of scores which token is the best, or which few can be drawn, and a row is half a
  * megabyte. So rows stay on the device, the pass tells the best of each, and they come over only when somebody reads them:
- * then the request is known to read its rows, and later ones come with their passes. Thread: [engine]. */
+ * then the request is known to read its rows, and later ones come with their passes. On the CPU, where the head has a
+ * screen (screen.h), what stays away are the hidden states that rows would be made of. Thread: [engine]. */
 #ifndef CDZ_HOST_RUN_PASS_AWAY_H
 #define CDZ_HOST_RUN_PASS_AWAY_H
 
 #include "base/bits.h"
 #include "kernels.h"
+#include "run/pass/screen.h"
 
 /* Scores of a row that processors may change (edits.h). */
 typedef struct cdz_edited {
@@ -26,10 +28,12 @@ static inline bool cdz_edited_keeps(const cdz_edited *e, size_t id)
 
 typedef struct cdz_away {
     cdz_backend *device;
-    float *rows; /* (n_rows, n_vocab) of the device; NULL: everything is at home */
+    float *rows;        /* (n_rows, n_vocab) of the device, or */
+    cdz_screen *screen; /* what the best of a row are found by, the model's, */
+    float *hidden; /* (n_rows, its width) and what each row is made of; both NULL: everything is at home */
     uint32_t n_rows;
     size_t n_vocab;
-    bool *there;   /* (n_rows) the newest scores are in `rows`, not at home */
+    bool *there;   /* (n_rows) the newest scores are in `rows` or of `hidden`, not at home */
     int32_t *best; /* (n_rows) of those that are there the best token; -1: it was not told */
     cdz_leaders *
         leaders; /* (n_rows) or the best tokens; least is 0: they were not told. NULL: no room for them yet */
@@ -49,8 +53,15 @@ typedef struct cdz_away {
         resting; /* after a step that the best tokens were too few for: how many to leave, and are left */
 } cdz_away;
 
-/* Makes room, once, where the device can tell what is best and has memory to spare; else rows stays NULL. */
-void cdz_away_begin(cdz_away *away, cdz_backend *device, uint32_t n_rows, size_t n_vocab);
+/* Makes room, once, where the device can tell what is best and has memory to spare, or there is a screen; else rows and screen
+ * stay NULL. */
+void cdz_away_begin(cdz_away *away, cdz_backend *device, cdz_screen *screen, uint32_t n_rows,
+                    size_t n_vocab);
+/* May rows be away at all? */
+static inline bool cdz_away_can(const cdz_away *away)
+{
+    return away->rows || away->screen;
+}
 void cdz_away_free(cdz_away *away); /* one of zeros is fine */
 /* Rows of the next pass come home, and may be waited for one by one. */
 void cdz_away_expect(cdz_away *away, cdz_backend *device, uint32_t n_rows);

@@ -268,7 +268,7 @@ static void want_scores(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
     cdz_away *away = want->away;
     const bool far = away && away->on;
     if (away && row < away->n_rows) away->there[row] = far;
-    float *out = far ? away->rows : want->out;
+    float *out = far && away->rows ? away->rows : want->out;
     f->heads[f->n_heads++] = (head_row){
         .row = f->m,
         .to = out + (size_t)row * want->stride,

@@ -2,10 +2,12 @@
  *
  * Whoever wants them reads them in memory of the host: the CPU writes there itself where it can, a device brings the
  * rows over, as many in one copy as lie one after the other. Rows that stay on the device (away.h) go to their places
- * there, and what comes over is the best token of each, or the best few. */
+ * there, and what comes over is the best token of each, or the best few. Where the head has a screen (screen.h), rows that
+ * may stay away are not made: the screen tells the same of them. */
 #include <string.h>
 
 #include "run/pass/layers.h"
+#include "vec/vec.h"
 
 /* --- scores --------------------------------------------------------------------------------------------- */
 
@@ -88,21 +90,28 @@ static void tell_best(cdz_layers *f, const head_row *heads, uint32_t n, const fl
             heads[i].away->best[heads[i].at] = f->best[i];
 }
 
+/* What a row that wants several is asked. */
+static cdz_leaders asked_of(const head_row *head)
+{
+    const cdz_away *away = head->away;
+    const cdz_edited *edited = &away->edited[head->at];
+    cdz_leaders l = away->leaders[head->at];
+    l.least = cdz_away_least(away, head->at);
+    l.divisor = away->wish.divisor;
+    l.edited = edited->ids;
+    l.n_edited = edited->n;
+    l.was = edited->x;
+    l.kept = edited->masked ? edited->kept : NULL;
+    return l;
+}
+
 /* The best tokens, to those rows that want several. */
 static void tell_leaders(cdz_layers *f, const head_row *heads, uint32_t n, const float *x, size_t ld)
 {
     for (uint32_t i = 0; i < n; i++) {
         const cdz_away *away = heads[i].away;
-        f->leaders[i] = (cdz_leaders){0};
-        if (!away || !away->leaders || away->wish.least == 0) continue;
-        const cdz_edited *edited = &away->edited[heads[i].at];
-        f->leaders[i] = away->leaders[heads[i].at];
-        f->leaders[i].least = cdz_away_least(away, heads[i].at);
-        f->leaders[i].divisor = away->wish.divisor;
-        f->leaders[i].edited = edited->ids;
-        f->leaders[i].n_edited = edited->n;
-        f->leaders[i].was = edited->x;
-        f->leaders[i].kept = edited->masked ? edited->kept : NULL;
+        const bool several = away && away->leaders && away->wish.least;
+        f->leaders[i] = several ? asked_of(&heads[i]) : (cdz_leaders){0};
     }
     f->backend->api->leaders(f->backend, f->leaders, x, ld, n, f->stack.arch->n_vocab);
     for (uint32_t i = 0; i < n; i++)
@@ -128,6 +137,50 @@ static void tell(cdz_layers *f, const head_row *heads, uint32_t n, const float *
     if (several) tell_leaders(f, heads, n, x, ld);
 }
 
+/* What a row wants of a screen: one that wants the best alone has no list of its own, and as many as are wanted are found beside
+ * those that are edited. */
+static bool ask_screen(cdz_layers *f, const head_row *head, uint32_t i)
+{
+    const cdz_away *away = head->away;
+    if (!away || !away->screen) return false;
+    f->leaders[i] = away->wish.least
+                        ? asked_of(head)
+                        : (cdz_leaders){.least = 1, .ids = f->screened[i], .x = f->screened_x[i]};
+    if (away->wish.least) f->leaders[i].least = away->wish.least;
+    return f->leaders[i].least <= CDZ_SCREEN_LEAST && !f->leaders[i].kept;
+}
+
+static void take_told(cdz_layers *f, const head_row *head, uint32_t i)
+{
+    const size_t D = f->stack.arch->hidden;
+    cdz_away *away = head->away;
+    away->best[head->at] = -1;
+    if (away->wish.least)
+        away->leaders[head->at] = f->leaders[i];
+    else
+        away->best[head->at] =
+            f->leaders[i].ids[cdz_vec_table()->argmax(f->leaders[i].x, f->leaders[i].n)];
+    memcpy(away->hidden + head->at * D, f->ends + i * D, D * sizeof(float));
+}
+
+/* What is told of n rows whose scores nobody reads, without making them. False: they are to be made, and are at home then. */
+static bool screen_rows(cdz_layers *f, const head_row *heads, uint32_t n)
+{
+    bool can = n <= CDZ_SCREEN_ROWS;
+    for (uint32_t i = 0; i < n && can; i++) can = ask_screen(f, &heads[i], i);
+    const bool told = can && cdz_screen_tell(heads[0].away->screen, f->backend, f->ends, n,
+                                             f->leaders, f->scores);
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_away *away = heads[i].away;
+        if (!away || !away->screen) continue;
+        if (told)
+            take_told(f, &heads[i], i);
+        else
+            away->there[heads[i].at] = false;
+    }
+    return told;
+}
+
 /* Final norm and head of n <= head_rows rows. */
 static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
 {
@@ -140,7 +193,8 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
         cdz_layers_norm(f, f->ends, f->ends, n, &f->weights->final_norm);
     if (a->head_scale != 1.0f) b->api->scale(b, f->ends, D, n, D, a->head_scale);
     size_t ld = V;
-    const uint32_t n_far = count_far(heads, n);
+    if (screen_rows(f, heads, n)) return;
+    const uint32_t n_far = b->api->host_memory ? 0 : count_far(heads, n);
     const bool in_place = b->api->host_memory || n_far == n;
     const bool direct = in_place && evenly_spaced(heads, n, V, &ld);
     cdz_product head = cdz_layers_product(&f->weights->head, direct ? heads[0].to : f->scores);

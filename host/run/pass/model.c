@@ -88,6 +88,11 @@ const cdz_weights *cdz_run_model_weights(const cdz_run_model *model)
     return model->weights;
 }
 
+uint64_t cdz_run_model_screen_bytes(const cdz_run_model *model)
+{
+    return atomic_load(&model->screening.bytes);
+}
+
 cdz_dtype cdz_run_model_kv_type(const cdz_run_model *model)
 {
     return model->shape.type;

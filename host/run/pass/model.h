@@ -14,6 +14,7 @@
 #include "run/pass/forward.h"
 #include "run/pass/function.h"
 #include "run/pass/kv.h"
+#include "run/pass/screen.h"
 #include "run/pass/steer.h"
 #include "token/tokenizer.h"
 
@@ -52,11 +53,12 @@ struct cdz_run_model {
     cdz_kv_pool *states; /* [engine] of recurrent layers; NULL: there are none, or no request yet */
     cdz_packed_pool *packed; /* [engine] one for each way of packing that is in use */
     cdz_layers *layers;
-    bool has_run;        /* [engine] a pass, at least */
-    cdz_bite bite;       /* [engine] rows of prompts beside those that decode */
-    cdz_crew crew;       /* [engine] how many threads its passes run on */
-    cdz_run_model *next; /* in the engine's list; under its lock */
-    bool condemned;      /* nobody holds it: the engine thread takes it apart; under the lock */
+    bool has_run;            /* [engine] a pass, at least */
+    cdz_screening screening; /* [engine] */
+    cdz_bite bite;           /* [engine] rows of prompts beside those that decode */
+    cdz_crew crew;           /* [engine] how many threads its passes run on */
+    cdz_run_model *next;     /* in the engine's list; under its lock */
+    bool condemned;          /* nobody holds it: the engine thread takes it apart; under the lock */
 
     bool has_fingerprint;                  /* under the engine's lock, as the next */
     uint8_t fingerprint[CDZ_DIGEST_BYTES]; /* of its files, once it was wanted */
