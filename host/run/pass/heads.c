@@ -163,26 +163,37 @@ static void take_told(cdz_layers *f, const head_row *head, uint32_t i)
     memcpy(away->hidden + head->at * D, f->ends + i * D, D * sizeof(float));
 }
 
-/* What is told of n rows whose scores nobody reads, without making them. False: they are to be made, and are at home then. */
-static bool screen_rows(cdz_layers *f, const head_row *heads, uint32_t n)
+static bool may_screen(cdz_layers *f, const head_row *heads, uint32_t n)
 {
-    bool can = n <= CDZ_SCREEN_ROWS;
-    for (uint32_t i = 0; i < n && can; i++) can = ask_screen(f, &heads[i], i);
-    const bool told = can && cdz_screen_tell(heads[0].away->screen, f->backend, f->ends, n,
-                                             f->leaders, f->scores);
+    const cdz_away *away = heads[0].away;
+    bool may = away && away->screen && n <= cdz_screen_most(away->screen);
+    for (uint32_t i = 0; i < n && may; i++) may = ask_screen(f, &heads[i], i);
+    return may;
+}
+
+/* Tells of those rows whose scores nobody reads, without making them. The others, which are to be made, and are at home then,
+ * move to the front with their hidden states; returns how many these are. */
+static uint32_t screen_rows(cdz_layers *f, head_row *heads, uint32_t n)
+{
+    const size_t D = f->stack.arch->hidden;
+    uint32_t left = 0;
+    const bool told = may_screen(f, heads, n) && cdz_screen_tell(heads[0].away->screen, f->backend,
+                                                                 f->ends, n, f->leaders, f->scores);
     for (uint32_t i = 0; i < n; i++) {
         cdz_away *away = heads[i].away;
-        if (!away || !away->screen) continue;
-        if (told)
+        if (told && f->leaders[i].least) {
             take_told(f, &heads[i], i);
-        else
-            away->there[heads[i].at] = false;
+            continue;
+        }
+        if (away && away->screen) away->there[heads[i].at] = false;
+        if (left < i) memcpy(f->ends + left * D, f->ends + i * D, D * sizeof(float));
+        heads[left++] = heads[i];
     }
-    return told;
+    return left;
 }
 
 /* Final norm and head of n <= head_rows rows. */
-static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
+static void score_rows(cdz_layers *f, head_row *heads, uint32_t n)
 {
     const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
@@ -193,7 +204,8 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
         cdz_layers_norm(f, f->ends, f->ends, n, &f->weights->final_norm);
     if (a->head_scale != 1.0f) b->api->scale(b, f->ends, D, n, D, a->head_scale);
     size_t ld = V;
-    if (screen_rows(f, heads, n)) return;
+    n = screen_rows(f, heads, n);
+    if (n == 0) return;
     const uint32_t n_far = b->api->host_memory ? 0 : count_far(heads, n);
     const bool in_place = b->api->host_memory || n_far == n;
     const bool direct = in_place && evenly_spaced(heads, n, V, &ld);

@@ -27,6 +27,7 @@ enum {
     STRETCHES = 64,   /* products that are handed over together */
     LONGEST_REST =
         128,      /* steps that are not tried after some for which too many tokens were possible */
+    FEW_ROWS = 2, /* of a head in 8 bits */
     SLICE = 1024, /* sixteens that a thread looks at in one go */
 };
 
@@ -40,8 +41,9 @@ struct cdz_screen {
     float longest;         /* of all norms */
 
     /* Of the search. */
-    float *bound;          /* (n_panels) */
-    float *top;            /* (n_panels) */
+    float *top,
+        *bound; /* (rows_most, n_panels) the highest score in the copy; what a score is at most */
+    uint32_t rows_most; /* of a pass: of heads in 8 bits a search of each of more rows costs what reading less saves */
     uint64_t *have, *want; /* (n_words) bits of sixteens whose scores are exact, or are to be */
     size_t n_words;
     size_t n_have;
@@ -136,6 +138,7 @@ static cdz_screen *new_screen(const cdz_weights *weights, cdz_backend *backend)
 {
     const cdz_weight *head = &weights->head.w;
     const size_t n = (head->n + PANEL - 1) / PANEL, words = (n + 63) / 64;
+    const uint32_t most = head->dtype < CDZ_N_PLAIN ? CDZ_SCREEN_ROWS : FEW_ROWS;
     const double share =
         (double)cdz_row_bytes(CDZ_Q5_0, head->k) / (double)cdz_row_bytes(head->dtype, head->k);
     if (!cdz_weights_panels_fit(copy_bytes(head))) return NULL;
@@ -149,8 +152,9 @@ static cdz_screen *new_screen(const cdz_weights *weights, cdz_backend *backend)
                       .most = (size_t)((double)n * (1 - share) / 2),
                       .lost = calloc(n, sizeof *s->lost),
                       .norm = calloc(n, sizeof *s->norm),
-                      .bound = calloc(n, sizeof *s->bound),
-                      .top = calloc(n, sizeof *s->top),
+                      .bound = calloc(n * most, sizeof *s->bound),
+                      .top = calloc(n * most, sizeof *s->top),
+                      .rows_most = most,
                       .have = calloc(words, sizeof *s->have),
                       .want = calloc(words, sizeof *s->want)};
     if (s->copy.data && s->lost && s->norm && s->bound && s->top && s->have && s->want) return s;
@@ -264,10 +268,10 @@ bool cdz_screening_more(cdz_screening *screening, const cdz_weights *weights, cd
     return true;
 }
 
-cdz_screen *cdz_screening_want(cdz_screening *screening, bool several)
+cdz_screen *cdz_screening_want(cdz_screening *screening, uint32_t rows, bool several)
 {
     if (screening->how == CDZ_SCREEN_OFF) return NULL;
-    if (screening->wanted < UINT32_MAX - 1) screening->wanted++;
+    screening->wanted += rows < UINT32_MAX - 1 - screening->wanted ? rows : 0;
     cdz_screen *s = screening->made;
     if (!s || s->done < s->n_panels) return NULL;
     if (s->resting[several] == 0) return s;
@@ -278,6 +282,11 @@ cdz_screen *cdz_screening_want(cdz_screening *screening, bool several)
 size_t cdz_screen_width(const cdz_screen *screen)
 {
     return screen->head->k;
+}
+
+uint32_t cdz_screen_most(const cdz_screen *screen)
+{
+    return screen->rows_most;
 }
 
 /* --- exact scores --------------------------------------------------------------------------------------------------- */
@@ -385,9 +394,10 @@ static error_of error_for(const cdz_weight *head, const float *x)
 /* --- the search ----------------------------------------------------------------------------------------------------- */
 
 typedef struct bounding {
-    const cdz_screen *screen;
-    const float *scores;
-    error_of error;
+    cdz_screen *screen;
+    const float *scores; /* (rows, n_vocab) */
+    error_of errors[CDZ_SCREEN_ROWS];
+    size_t n_slices; /* of a row */
 } bounding;
 
 static float top_of(const float *x, size_t n)
@@ -403,18 +413,26 @@ static float top_of(const float *x, size_t n)
     return most;
 }
 
-/* Of a slice of the sixteens: the highest score of each in the copy, and what it is at most. */
+/* Tokens of a sixteen. */
+static size_t rows_of(const cdz_screen *s, size_t p)
+{
+    const size_t left = s->head->n - p * PANEL;
+    return left < PANEL ? left : PANEL;
+}
+
+/* Of a slice of a row's sixteens: the highest score of each in the copy, and what it is at most. */
 static void bound_slice(void *arg, size_t slice)
 {
     const bounding *c = arg;
-    const cdz_screen *s = c->screen;
-    const size_t first = slice * SLICE;
+    cdz_screen *s = c->screen;
+    const size_t row = slice / c->n_slices, first = slice % c->n_slices * SLICE;
     const size_t end = s->n_panels - first < SLICE ? s->n_panels : first + SLICE;
+    const error_of *error = &c->errors[row];
+    const float *scores = c->scores + row * s->head->n;
+    float *top = s->top + row * s->n_panels, *bound = s->bound + row * s->n_panels;
     for (size_t p = first; p < end; p++) {
-        const size_t left = s->head->n - p * PANEL;
-        s->top[p] = top_of(c->scores + p * PANEL, left < PANEL ? left : PANEL);
-        s->bound[p] =
-            s->top[p] + s->lost[p] * c->error.of_lost + s->norm[p] * c->error.of_norm + tiny;
+        top[p] = top_of(scores + p * PANEL, rows_of(s, p));
+        bound[p] = top[p] + s->lost[p] * error->of_lost + s->norm[p] * error->of_norm + tiny;
     }
 }
 
@@ -432,23 +450,16 @@ static void put_high(float *x, uint32_t *of, size_t n, float value, uint32_t wha
 }
 
 /* The sixteens with the highest scores in the copy. */
-static void want_highest(cdz_screen *s, uint32_t least)
+static void want_highest(cdz_screen *s, const float *top, uint32_t least)
 {
     enum { MOST = CDZ_SCREEN_LEAST + SEEDS };
     float x[MOST];
     uint32_t of[MOST];
     const size_t n = least + SEEDS;
     for (size_t i = 0; i < n; i++) x[i] = -INFINITY;
-    for (size_t p = 0; p < s->n_panels; p++) put_high(x, of, n, s->top[p], (uint32_t)p);
+    for (size_t p = 0; p < s->n_panels; p++) put_high(x, of, n, top[p], (uint32_t)p);
     for (size_t i = 0; i < n; i++)
         if (x[i] > -INFINITY) want(s, of[i]);
-}
-
-/* Tokens of a sixteen. */
-static size_t rows_of(const cdz_screen *s, size_t p)
-{
-    const size_t left = s->head->n - p * PANEL;
-    return left < PANEL ? left : PANEL;
 }
 
 /* The highest exact score that `least` tokens are not below, without those that are edited, whose ids rise. */
@@ -468,11 +479,11 @@ static float nth_of(const cdz_screen *s, const float *scores, const cdz_leaders 
 }
 
 /* Those that may have a score of at least `low`; returns how many are exact already or wanted. */
-static size_t want_possible(cdz_screen *s, float low)
+static size_t want_possible(cdz_screen *s, const float *bound, float low)
 {
     size_t n = s->n_have;
     for (size_t p = 0; p < s->n_panels; p++)
-        if (!(s->bound[p] < low) && !cdz_bit_is_set(s->have, p)) {
+        if (!(bound[p] < low) && !cdz_bit_is_set(s->have, p)) {
             want(s, p);
             n++;
         }
@@ -504,45 +515,50 @@ static bool list(const cdz_screen *s, const float *scores, cdz_leaders *row)
     return true;
 }
 
-static bool tell_row(cdz_screen *s, cdz_backend *b, const float *x, const error_of *error,
-                     cdz_leaders *row, float *scores)
+static bool tell_row(cdz_screen *s, cdz_backend *b, const float *x, uint32_t r, cdz_leaders *row,
+                     float *scores)
 {
-    bounding c = {s, scores, *error};
+    const float *top = s->top + r * s->n_panels, *bound = s->bound + r * s->n_panels;
     memset(s->have, 0, s->n_words * sizeof *s->have);
     memset(s->want, 0, s->n_words * sizeof *s->want);
     s->n_have = 0;
-    b->api->parallel(b, bound_slice, &c, (s->n_panels + SLICE - 1) / SLICE);
-    want_highest(s, row->least);
+    want_highest(s, top, row->least);
     want_edited(s, row);
     make_exact(s, b, x, scores);
-    if (want_possible(s, nth_of(s, scores, row)) > s->most) return false;
+    if (want_possible(s, bound, nth_of(s, scores, row)) > s->most) return false;
     make_exact(s, b, x, scores);
     return list(s, scores, row);
 }
 
-static bool tell_rows(cdz_screen *screen, cdz_backend *b, const float *x, uint32_t m,
-                      cdz_leaders *rows, float *scores)
+static void rest_after(cdz_screen *s, bool several, bool helped)
+{
+    const uint32_t rest = s->rest[several], longer = rest ? 2 * rest : 1;
+    s->rest[several] = helped ? 0 : longer < LONGEST_REST ? longer : LONGEST_REST;
+    s->resting[several] = s->rest[several];
+}
+
+uint32_t cdz_screen_tell(cdz_screen *screen, cdz_backend *b, const float *x, uint32_t m,
+                         cdz_leaders *rows, float *scores)
 {
     const size_t D = screen->head->k, V = screen->head->n;
     const cdz_product product = {.w = &screen->copy, .y = scores, .ldy = V};
-    error_of errors[CDZ_SCREEN_ROWS];
+    const bool several = rows[0].least > 1;
+    bounding c = {.screen = screen,
+                  .scores = scores,
+                  .n_slices = (screen->n_panels + SLICE - 1) / SLICE};
+    uint32_t told = 0;
     for (uint32_t r = 0; r < m; r++) {
-        errors[r] = error_for(screen->head, x + r * D);
-        /* nothing can overflow then, nor be no number */
-        if (!((double)screen->longest * (errors[r].length + 1) < 1e36)) return false;
+        c.errors[r] = error_for(screen->head, x + r * D);
+        /* where it is below nothing can overflow, nor be no number */
+        if (!((double)screen->longest * (c.errors[r].length + 1) < 1e36)) rows[r].least = 0;
     }
     b->api->matmul(b, &product, 1, x, D, m);
-    for (uint32_t r = 0; r < m; r++)
-        if (!tell_row(screen, b, x + r * D, &errors[r], &rows[r], scores + r * V)) return false;
-    return true;
-}
-
-bool cdz_screen_tell(cdz_screen *screen, cdz_backend *b, const float *x, uint32_t m,
-                     cdz_leaders *rows, float *scores)
-{
-    const bool told = tell_rows(screen, b, x, m, rows, scores), several = rows[0].least > 1;
-    const uint32_t rest = screen->rest[several], longer = rest ? 2 * rest : 1;
-    screen->rest[several] = told ? 0 : longer < LONGEST_REST ? longer : LONGEST_REST;
-    screen->resting[several] = screen->rest[several];
+    b->api->parallel(b, bound_slice, &c, m * c.n_slices);
+    for (uint32_t r = 0; r < m; r++) {
+        if (rows[r].least && !tell_row(screen, b, x + r * D, r, &rows[r], scores + r * V))
+            rows[r].least = 0;
+        told += rows[r].least > 0;
+    }
+    rest_after(screen, several, 2 * told >= m);
     return told;
 }

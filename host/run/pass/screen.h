@@ -21,9 +21,8 @@ typedef enum cdz_screen_use {
     CDZ_SCREEN_ON, /* wherever it can be, from the first step on */
 } cdz_screen_use;
 
-/* The most that may be asked for of a row, and the most rows of a pass that are screened: more would leave too little of what
- * is saved. */
-enum { CDZ_SCREEN_LEAST = 128, CDZ_SCREEN_ROWS = 4 };
+/* The most that may be asked for of a row: more would leave too little of what is saved; and the most rows of any screen. */
+enum { CDZ_SCREEN_LEAST = 128, CDZ_SCREEN_ROWS = 32 };
 
 typedef struct cdz_screen cdz_screen;
 
@@ -31,7 +30,7 @@ typedef struct cdz_screen cdz_screen;
 typedef struct cdz_screening {
     cdz_screen_use how;
     uint32_t wanted,
-        wait; /* steps that could have been screened so far; from how many on, 0: not known yet */
+        wait; /* rows that could have been screened so far; from how many on, 0: not known yet */
     bool tried;
     cdz_screen *made;    /* NULL: there is none */
     atomic_ullong bytes; /* [any] of the copy once it is whole; 0 before */
@@ -46,17 +45,19 @@ void cdz_screening_free(cdz_screening *screening, cdz_backend *backend);
 
 /* [between passes] Makes some more of the copy, if it is wanted, and of use. True: something was done. */
 bool cdz_screening_more(cdz_screening *screening, const cdz_weights *weights, cdz_backend *backend);
-/* Counts a step that might be screened, for the best token or for several. The screen; NULL: there is none, or not yet, or it
- * rests, since too many tokens were possible the last times. */
-cdz_screen *cdz_screening_want(cdz_screening *screening, bool several);
+/* Counts rows of a step that might be screened, for the best token or for several. The screen; NULL: there is none, or not yet,
+ * or it rests, since too many tokens were possible the last times. */
+cdz_screen *cdz_screening_want(cdz_screening *screening, uint32_t rows, bool several);
 
 /* Hidden states that the head reads are as wide as this. */
 size_t cdz_screen_width(const cdz_screen *screen);
-/* The best of m <= CDZ_SCREEN_ROWS rows of hidden states x (m, width): rows as cdz_backend_api.leaders has them, with `least`
- * from 1 to CDZ_SCREEN_LEAST, so many besides those that are edited, whose ids rise; no divisor and no mask. scores: (m,
- * n_vocab) to work in. False: too many tokens are possible, or a number is none, and nothing was told. */
-bool cdz_screen_tell(cdz_screen *screen, cdz_backend *b, const float *x, uint32_t m,
-                     cdz_leaders *rows, float *scores);
+/* The most rows that a pass may ask of. */
+uint32_t cdz_screen_most(const cdz_screen *screen);
+/* The best of m rows of hidden states x (m, width): rows as cdz_backend_api.leaders has them, with `least` from 1 to
+ * CDZ_SCREEN_LEAST, so many besides those that are edited, whose ids rise; no divisor and no mask. scores: (m, n_vocab) to work
+ * in. Returns of how many it was told. `least` of the others becomes 0: too many tokens are possible, or a number is none. */
+uint32_t cdz_screen_tell(cdz_screen *screen, cdz_backend *b, const float *x, uint32_t m,
+                         cdz_leaders *rows, float *scores);
 /* The whole product of m rows, to y (m, n_vocab); and a single score of a row. */
 void cdz_screen_all(const cdz_screen *screen, cdz_backend *b, const float *x, uint32_t m, float *y);
 float cdz_screen_score(const cdz_screen *screen, cdz_backend *b, const float *x, int32_t id);

@@ -42,7 +42,7 @@ static cdz_screen *screen_of(head_made *h)
 {
     cdz_screen *screen = NULL;
     for (int i = 0; i < 40 && !screen; i++) {
-        screen = cdz_screening_want(&h->screening, false);
+        screen = cdz_screening_want(&h->screening, 1, false);
         (void)cdz_screening_more(&h->screening, &h->weights, h->backend);
     }
     return screen;
@@ -63,9 +63,10 @@ static int by_fall(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* What is told of m rows is what the whole product has. Rows of a head that its copy does not narrow down are told by nobody. */
-static bool check_rows(const char *what, head_made *h, cdz_screen *screen, const float *x,
-                       uint32_t m, uint32_t least)
+/* What is told of m rows is what the whole product has; returns of how many it is: of a row that the copy does not narrow down
+ * nothing is. */
+static uint32_t check_rows(const char *what, head_made *h, cdz_screen *screen, const float *x,
+                           uint32_t m, uint32_t least)
 {
     const size_t n = h->weights.head.w.n, k = h->weights.head.w.k;
     float *whole = malloc(m * n * sizeof *whole), *work = malloc(m * n * sizeof *work),
@@ -82,8 +83,11 @@ static bool check_rows(const char *what, head_made *h, cdz_screen *screen, const
                                 .n_edited = r % 2 ? MOST_EDITED : 0,
                                 .was = was[r]};
     cdz_screen_all(screen, h->backend, x, m, whole);
-    const bool told = cdz_screen_tell(screen, h->backend, x, m, rows, work);
-    for (uint32_t r = 0; told && r < m; r++) {
+    const uint32_t told = cdz_screen_tell(screen, h->backend, x, m, rows, work);
+    uint32_t counted = 0;
+    for (uint32_t r = 0; r < m; r++) {
+        if (rows[r].least == 0) continue;
+        counted++;
         const float *y = whole + r * n;
         memcpy(sorted, y, n * sizeof *y);
         for (uint32_t i = 0; i < rows[r].n_edited; i++) sorted[edited[i]] = -INFINITY;
@@ -101,6 +105,7 @@ static bool check_rows(const char *what, head_made *h, cdz_screen *screen, const
         for (uint32_t i = 0; i < rows[r].n_edited; i++) assert_true(was[r][i] == y[edited[i]]);
         assert_true(cdz_screen_score(screen, h->backend, x + r * k, edited[8]) == y[edited[8]]);
     }
+    assert_int_equal(told, counted);
     free(whole);
     free(work);
     free(sorted);
@@ -133,12 +138,14 @@ static void every_kind(const char *variant)
         assert_non_null(screen);
         assert_int_equal(cdz_screen_width(screen), WIDTH);
         assert_true(atomic_load(&h.screening.bytes) > (size_t)TOKENS * WIDTH * 5 / 8);
-        for (uint32_t i = 0; i < 24; i++, asked++) {
-            float *x = random_floats(&r, CDZ_SCREEN_ROWS * WIDTH);
+        for (uint32_t i = 0; i < 24; i++) {
+            const uint32_t most = cdz_screen_most(screen), m = i == 7 ? most : 1 + i % 4;
+            if (m > most) continue;
+            float *x = random_floats(&r, (size_t)m * WIDTH);
             for (size_t c = 0; i % 3 == 0 && c < WIDTH; c++) x[c] = w[(size_t)(35 + i) * WIDTH + c];
             for (size_t c = 0; i % 4 == 0 && c < WIDTH; c += 7) x[c] *= 40.0f;
-            told += check_rows(kinds[kind].name, &h, screen, x, 1 + i % 4 % CDZ_SCREEN_ROWS,
-                               i % 5 ? 1 : 4);
+            told += check_rows(kinds[kind].name, &h, screen, x, m, i % 5 ? 1 : 4);
+            asked += m;
             free(x);
         }
         print_message("%s, %s: %u of %u told\n", variant, kinds[kind].name, told, asked);
@@ -183,7 +190,7 @@ static void test_the_copy_is_wrong(void **state)
     float scores[CDZ_LEADERS_MOST];
     cdz_leaders row = {.least = 1, .ids = ids, .x = scores};
     assert_non_null(screen);
-    assert_true(cdz_screen_tell(screen, h.backend, x, 1, &row, work));
+    assert_int_equal(1, cdz_screen_tell(screen, h.backend, x, 1, &row, work));
     assert_int_equal(row.n, 1);
     assert_int_equal(ids[0], 40);
     free_head(&h);
@@ -203,7 +210,8 @@ static void test_numbers_that_are_none(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const float was = x[11];
         x[11] = bad[i];
-        assert_false(cdz_screen_tell(screen, h.backend, x, 1, &row, work));
+        row.least = 1;
+        assert_int_equal(0, cdz_screen_tell(screen, h.backend, x, 1, &row, work));
         x[11] = was;
     }
     free_head(&h);
@@ -234,16 +242,16 @@ static void test_rests(void **state)
     for (uint32_t round = 0; round < 9; round++) {
         cdz_leaders row = {.least = CDZ_SCREEN_LEAST, .ids = ids, .x = scores};
         uint32_t rested = 0;
-        assert_false(cdz_screen_tell(screen, h.backend, x, 1, &row, work));
-        while (!cdz_screening_want(&h.screening, true)) rested++;
+        assert_int_equal(0, cdz_screen_tell(screen, h.backend, x, 1, &row, work));
+        while (!cdz_screening_want(&h.screening, 1, true)) rested++;
         assert_int_equal(rested, round < 8 ? 1u << round : 128);
-        assert_ptr_equal(cdz_screening_want(&h.screening, false), screen);
+        assert_ptr_equal(cdz_screening_want(&h.screening, 1, false), screen);
     }
     for (size_t c = 0; c < WIDTH; c++)
         x[c] = w[(size_t)70 * WIDTH + c]; /* whose score stands out */
     cdz_leaders row = {.least = 1, .ids = ids, .x = scores};
-    assert_true(cdz_screen_tell(screen, h.backend, x, 1, &row, work));
-    assert_ptr_equal(cdz_screening_want(&h.screening, false), screen);
+    assert_int_equal(1, cdz_screen_tell(screen, h.backend, x, 1, &row, work));
+    assert_ptr_equal(cdz_screening_want(&h.screening, 1, false), screen);
     free_head(&h);
     free(work);
     free(w);
@@ -412,8 +420,8 @@ static void test_auto_waits(void **state)
     answer a;
     ask(&r, built_plugin("greedy"), 0, &a);
     answer_free(&a);
-    assert_true(rows_away(&r) == 0);
-    assert_true(cdz_run_model_screen_bytes(r.model) == 0);
+    /* the 57th row that could be screened comes with the first of sixteen passes that make the copy */
+    assert_true(rows_away(&r) <= ROWS * (NEW - 57 / ROWS - 15));
     for (uint32_t i = 0; i < 2; i++) {
         ask(&r, built_plugin("greedy"), 0, &a);
         answer_free(&a);
