@@ -162,8 +162,10 @@ static cdz_screen *new_screen(const cdz_weights *weights, cdz_backend *backend)
     return NULL;
 }
 
+/* A late worker may still read the copy. */
 void cdz_screening_free(cdz_screening *screening, cdz_backend *backend)
 {
+    if (screening->made) backend->api->sync(backend);
     free_screen(screening->made, backend);
     screening->made = NULL;
 }

@@ -50,7 +50,7 @@ static cdz_screen *screen_of(head_made *h)
 
 static void free_head(head_made *h)
 {
-    cdz_screening_free(&h->screening, h->backend);
+    cdz_screening_free(&h->screening, h->backend); /* waits for workers that read the head too */
     h->backend->api->destroy(h->backend);
     free(h->data);
 }
