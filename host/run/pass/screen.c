@@ -388,7 +388,8 @@ static error_of error_for(const cdz_weight *head, const float *x)
     const double by_form = same                            ? 0.0
                            : head->form == CDZ_WEIGHT_BF16 ? rounded + length / 256
                                                            : rounded;
-    const double sums = (double)(head->k / 16 + 64) * 0x1p-22 * (length + rounded);
+    const size_t chain = head->k / 16 + 64;
+    const double sums = (double)chain * 0x1p-22 * (length + rounded);
     return (error_of){(float)((length + rounded) * 1.0001), (float)((by_form + sums) * 1.0001),
                       length};
 }
@@ -545,9 +546,8 @@ uint32_t cdz_screen_tell(cdz_screen *screen, cdz_backend *b, const float *x, uin
     const size_t D = screen->head->k, V = screen->head->n;
     const cdz_product product = {.w = &screen->copy, .y = scores, .ldy = V};
     const bool several = rows[0].least > 1;
-    bounding c = {.screen = screen,
-                  .scores = scores,
-                  .n_slices = (screen->n_panels + SLICE - 1) / SLICE};
+    bounding c = {
+        .screen = screen, .scores = scores, .n_slices = (screen->n_panels + SLICE - 1) / SLICE};
     uint32_t told = 0;
     for (uint32_t r = 0; r < m; r++) {
         c.errors[r] = error_for(screen->head, x + r * D);
