@@ -10,8 +10,8 @@
 #include "grammar/store.h"
 #include "load/model_files.h"
 #include "run/job.h"
-#include "run/pass/screen.h"
 #include "run/pass/profile.h"
+#include "run/pass/screen.h"
 #include "token/tokenizer.h"
 
 /* What the embedder said of the machine: no pipeline changes that. */
