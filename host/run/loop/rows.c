@@ -106,7 +106,7 @@ static const char *reader_of_rows(const cdz_loop *loop, cdz_fuse_wishes *wish)
         return "the answer";
     if (!cdz_fuse_wish(loop->set, &loop->rows, wish)) return reading_processor(loop);
     if (loop->rows.away.asked) return loop->strategy.plugin.base->id;
-    return loop->rows.away.resting ? "cuts below the leaders" : NULL;
+    return loop->rows.away.rest.left ? "cuts below the leaders" : NULL;
 }
 
 /* On the CPU rows need not be made where the head has a screen, and the strategy looks for scores only where it is told. */
@@ -125,7 +125,7 @@ static const char *ask_away(cdz_loop *loop)
     cdz_away *away = &loop->rows.away;
     cdz_fuse_wishes wish = {0};
     const char *reader = reader_of_rows(loop, &wish);
-    if (away->resting) away->resting--;
+    (void)cdz_rest_goes_on(&away->rest);
     if (reader) return reader;
     cdz_screen *screen = NULL;
     if (loop->rows.model->device->api->host_memory && !may_screen(loop, &wish, &screen))

@@ -232,9 +232,7 @@ float cdz_away_score(cdz_away *away, uint32_t row, int32_t id)
 
 void cdz_away_note(cdz_away *away, bool enough)
 {
-    const uint32_t longer = away->rest ? 2 * away->rest : 1;
-    away->rest = enough ? 0 : longer < LONGEST_REST ? longer : LONGEST_REST;
-    away->resting = away->rest;
+    cdz_rest_note(&away->rest, enough, LONGEST_REST);
 }
 
 /* Scores that have been processed, in the row at home. */

@@ -8,6 +8,7 @@
 #define CDZ_HOST_RUN_PASS_AWAY_H
 
 #include "base/bits.h"
+#include "base/rest.h"
 #include "kernels.h"
 #include "run/pass/screen.h"
 
@@ -49,8 +50,7 @@ typedef struct cdz_away {
     uint32_t n_coming;
     bool asked;         /* somebody read a row that was there */
     const char *reader; /* when it is not on: for whom rows come over */
-    uint32_t rest,
-        resting; /* after a step that the best tokens were too few for: how many to leave, and are left */
+    cdz_rest rest;      /* steps to leave out, after one that the best tokens were too few for */
 } cdz_away;
 
 /* Makes room, once, where the device can tell what is best and has memory to spare, or there is a screen; else rows and screen

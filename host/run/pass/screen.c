@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/error.h"
+#include "base/rest.h"
 #include "run/job.h"
 #include "run/pass/cost.h"
 
@@ -47,8 +48,7 @@ struct cdz_screen {
     uint64_t *have, *want; /* (n_words) bits of sixteens whose scores are exact, or are to be */
     size_t n_words;
     size_t n_have;
-    uint32_t rest[2],
-        resting[2]; /* for the best token, for several: how many steps to leave out, and how many are left */
+    cdz_rest rest[2]; /* steps to leave out that want the best token, and that want several */
     cdz_weight w[STRETCHES];
     cdz_product products[STRETCHES];
     size_t n_products;
@@ -276,9 +276,7 @@ cdz_screen *cdz_screening_want(cdz_screening *screening, uint32_t rows, bool sev
     screening->wanted += rows < UINT32_MAX - 1 - screening->wanted ? rows : 0;
     cdz_screen *s = screening->made;
     if (!s || s->done < s->n_panels) return NULL;
-    if (s->resting[several] == 0) return s;
-    s->resting[several]--;
-    return NULL;
+    return cdz_rest_goes_on(&s->rest[several]) ? NULL : s;
 }
 
 size_t cdz_screen_width(const cdz_screen *screen)
@@ -533,13 +531,6 @@ static bool tell_row(cdz_screen *s, cdz_backend *b, const float *x, uint32_t r, 
     return list(s, scores, row);
 }
 
-static void rest_after(cdz_screen *s, bool several, bool helped)
-{
-    const uint32_t rest = s->rest[several], longer = rest ? 2 * rest : 1;
-    s->rest[several] = helped ? 0 : longer < LONGEST_REST ? longer : LONGEST_REST;
-    s->resting[several] = s->rest[several];
-}
-
 uint32_t cdz_screen_tell(cdz_screen *screen, cdz_backend *b, const float *x, uint32_t m,
                          cdz_leaders *rows, float *scores)
 {
@@ -561,6 +552,6 @@ uint32_t cdz_screen_tell(cdz_screen *screen, cdz_backend *b, const float *x, uin
             rows[r].least = 0;
         told += rows[r].least > 0;
     }
-    rest_after(screen, several, 2 * told >= m);
+    cdz_rest_note(&screen->rest[several], 2 * told >= m, LONGEST_REST);
     return told;
 }

@@ -91,8 +91,7 @@ static void put_list(const cdz_survivors *s, float *row, cdz_drawn *drawn)
 /* Rows with thousands of survivors come in a row: after one, the walk is not tried for a while, longer each time. */
 static bool rests(cdz_row_worker *worker)
 {
-    if (worker->resting == 0) return false;
-    worker->resting--;
+    if (!cdz_rest_goes_on(&worker->rest)) return false;
     worker->fusings[CDZ_FUSE_MANY]++;
     return true;
 }
@@ -100,12 +99,7 @@ static bool rests(cdz_row_worker *worker)
 static void note(cdz_row_worker *worker, cdz_fusing verdict)
 {
     worker->fusings[verdict]++;
-    if (verdict == CDZ_FUSE_MANY)
-        worker->rest = worker->rest ? 2 * worker->rest : 1;
-    else
-        worker->rest = 0;
-    if (worker->rest > LONGEST_REST) worker->rest = LONGEST_REST;
-    worker->resting = worker->rest;
+    cdz_rest_note(&worker->rest, verdict != CDZ_FUSE_MANY, LONGEST_REST);
 }
 
 bool cdz_fuse_row(const cdz_stage_chain *chain, uint32_t from, uint32_t to, uint32_t phase,

@@ -8,6 +8,7 @@
 #define CDZ_HOST_RUN_STAGES_ROWS_H
 
 #include "base/mutex.h"
+#include "base/rest.h"
 #include "base/scratch.h"
 #include "call/guard.h"
 #include "call/host.h"
@@ -52,8 +53,7 @@ typedef struct cdz_row_worker {
     cdz_error error;
     cdz_call call;                    /* its newest apply */
     uint64_t fusings[CDZ_FUSE_KINDS]; /* rows that could be fused, by how that went */
-    uint32_t rest,
-        resting; /* after a row with too many survivors: how many to leave, and are left */
+    cdz_rest rest;                    /* rows to leave out, after one with too many survivors */
 } cdz_row_worker;
 
 /* Rows that plugins look at: the request's own, or made-up continuations of them. */
