@@ -90,9 +90,9 @@ void cdz_run_model_set_function(cdz_run_model *model,
 /* All its sequences begin with these edits, and keep them: control vectors; once, before any request. */
 cdz_status cdz_run_model_control(cdz_run_model *model, const cdz_edit *edits, uint32_t n,
                                  cdz_error *err);
-/* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
 /* Before its first request: is its head screened? CDZ_E_UNSUPPORTED: it is to be, and cannot. */
 cdz_status cdz_run_model_screen(cdz_run_model *model, cdz_screen_use use, cdz_error *err);
+/* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
 void cdz_run_model_release(cdz_run_model *model);
 
 /* --- prompts.c --- */
