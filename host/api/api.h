@@ -158,8 +158,6 @@ void cdz_result_write_json(const cdz_result *result, cdz_buf *out);
 
 /* A model's facts as a JSON object (model_info.c). */
 void cdz_model_write_facts(const cdz_weights *weights, cdz_buf *out);
-/* Of the copy of the head that finds the best tokens, on the CPU; 0: none is made by itself. */
-uint64_t cdz_model_screen_bytes(const cdz_weights *weights);
 
 /* Finds the scheduler that the options name, and fills its parameters; with the registry open. Closed in either case. */
 cdz_status cdz_scheduling_open(cdz_runtime *runtime, const cdz_options *options, cdz_error *err);

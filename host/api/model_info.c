@@ -4,7 +4,6 @@
 
 #include "api/api.h"
 #include "load/model_files.h"
-#include "run/job.h"
 
 static void add_string(cdz_buf *out, const char *name, const char *value)
 {
@@ -47,16 +46,11 @@ void cdz_model_write_facts(const cdz_weights *weights, cdz_buf *out)
     if (f->bf16_activation_bytes)
         add_number(out, "bf16_activation_bytes", f->bf16_activation_bytes);
     if (f->panel_bytes) add_number(out, "panel_bytes", f->panel_bytes);
-    if (cdz_model_screen_bytes(weights))
-        add_number(out, "head_screen_bytes", cdz_model_screen_bytes(weights));
+    const uint64_t screen = cdz_screen_auto_bytes(weights);
+    if (screen) add_number(out, "head_screen_bytes", screen);
     add_number(out, "kv_bytes_per_token", f->kv_bytes_per_token);
     if (f->state_bytes) add_number(out, "state_bytes", f->state_bytes);
     cdz_buf_printf(out, ", \"tied\": %s}", weights->tied ? "true" : "false");
-}
-
-uint64_t cdz_model_screen_bytes(const cdz_weights *weights)
-{
-    return cdz_screen_auto_bytes(weights);
 }
 
 char *cdz_model_info_json(const cdz_model *model)

@@ -186,8 +186,9 @@ static void print_activations(cdz_weights *w)
 
 static void print_screen(const cdz_weights *w)
 {
-    if (!cdz_model_screen_bytes(w)) return;
-    print_bytes("head screen", cdz_model_screen_bytes(w));
+    const uint64_t bytes = cdz_screen_auto_bytes(w);
+    if (!bytes) return;
+    print_bytes("head screen", bytes);
     printf("%-18s %s\n", "", "a copy of the head that finds the best tokens, made once it pays");
 }
 
