@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/environment.h"
+#include "params/params.h"
 
 cdz_run_model *open_model_with(cdz_engine *engine, const char *name, bool tokenizer)
 {
@@ -74,6 +75,22 @@ cdz_instance instance_of(const cdz_plugin_base *plugin, const void *params)
 void plan_add_processor(hand_plan *p, const cdz_processor *processor, const void *params)
 {
     p->processors[p->plan.n_processors++] = instance_of(&processor->base, params);
+}
+
+void plan_add_named(hand_plan *p, const char *id, double value, bool whole)
+{
+    static cdz_arena arena;
+    unsigned char *params = p->params[p->plan.n_processors];
+    const cdz_plugin_base *plugin = built_plugin(id);
+    const cdz_param_table table = cdz_params_of(plugin);
+    cdz_error err = {0};
+    cdz_json json = {.type = CDZ_JSON_REAL, .real = value};
+    if (whole) json = (cdz_json){.type = CDZ_JSON_INT, .integer = (int64_t)value};
+    assert_true(table.params_size <= sizeof p->params[0]);
+    cdz_params_defaults(&table, params);
+    must(cdz_param_set(cdz_param_find(&table, id), params, &json, &arena, &err), &err);
+    cdz_arena_free(&arena);
+    plan_add_processor(p, (const cdz_processor *)(const void *)plugin, params);
 }
 
 void plan_add_criterion(hand_plan *p, const cdz_criterion *criterion, const void *params)

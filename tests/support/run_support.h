@@ -41,10 +41,13 @@ enum { MAX_STAGES = 8 };
 typedef struct hand_plan {
     cdz_plan plan;
     cdz_instance processors[MAX_STAGES], criteria[MAX_STAGES];
+    _Alignas(16) unsigned char params[MAX_STAGES][256]; /* of processors that are added by name */
 } hand_plan;
 
 cdz_instance instance_of(const cdz_plugin_base *plugin, const void *params);
 void plan_add_processor(hand_plan *p, const cdz_processor *processor, const void *params);
+/* The built processor of that id, with that value for the parameter of the same name. */
+void plan_add_named(hand_plan *p, const char *id, double value, bool whole);
 void plan_add_criterion(hand_plan *p, const cdz_criterion *criterion, const void *params);
 void plan_init(hand_plan *p, const cdz_plugin_base *strategy, const void *params);
 

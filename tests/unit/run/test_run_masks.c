@@ -2,7 +2,6 @@
  * tokens of requests whose rows come home, whatever is masked, whoever edits before and cuts after, and whoever takes tokens back
  * or reads a row all the same. On the CPU, where nothing stays away, the two are the same code. */
 #include "base/environment.h"
-#include "params/params.h"
 #include "support/run_strategies.h"
 
 #include "cadenza/ext/form.h"
@@ -156,23 +155,11 @@ STRATEGY(peeking, run_peeking, 0);
 typedef struct chain {
     hand_plan plan;
     char name[300];
-    _Alignas(16) unsigned char params[MAX_STAGES][256];
 } chain;
 
 static void add(chain *c, const char *id, double value, bool whole)
 {
-    static cdz_arena arena;
-    const uint32_t i = c->plan.plan.n_processors;
-    const cdz_plugin_base *plugin = built_plugin(id);
-    const cdz_param_table table = cdz_params_of(plugin);
-    cdz_error err = {0};
-    cdz_json json = {.type = CDZ_JSON_REAL, .real = value};
-    if (whole) json = (cdz_json){.type = CDZ_JSON_INT, .integer = (int64_t)value};
-    assert_true(table.params_size <= sizeof c->params[i]);
-    cdz_params_defaults(&table, c->params[i]);
-    must(cdz_param_set(cdz_param_find(&table, id), c->params[i], &json, &arena, &err), &err);
-    cdz_arena_free(&arena);
-    plan_add_processor(&c->plan, (const cdz_processor *)(const void *)plugin, c->params[i]);
+    plan_add_named(&c->plan, id, value, whole);
     const size_t at = strlen(c->name);
     snprintf(c->name + at, sizeof c->name - at, " %s %g", id, value);
 }

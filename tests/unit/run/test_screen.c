@@ -1,6 +1,5 @@
 /* test_screen.c - the best tokens of a row by a screen of the head: the very ids and scores of the whole product, for every type
  * of head and kernel set, for rows that the copy puts in another order, and in requests, whose tokens are those without it. */
-#include "params/params.h"
 #include "run/pass/screen.h"
 #include "support/kernel_data.h"
 #include "support/run_strategies.h"
@@ -317,44 +316,23 @@ static rig open_shipped(const char *screen)
     return r;
 }
 
-typedef struct asked {
-    hand_plan plan;
-    _Alignas(16) unsigned char params[MAX_STAGES][256];
-} asked;
-
-static void add(asked *c, const char *id, double value, bool whole)
-{
-    static cdz_arena arena;
-    const uint32_t i = c->plan.plan.n_processors;
-    const cdz_plugin_base *plugin = built_plugin(id);
-    const cdz_param_table table = cdz_params_of(plugin);
-    cdz_error err = {0};
-    cdz_json json = {.type = CDZ_JSON_REAL, .real = value};
-    if (whole) json = (cdz_json){.type = CDZ_JSON_INT, .integer = (int64_t)value};
-    assert_true(table.params_size <= sizeof c->params[i]);
-    cdz_params_defaults(&table, c->params[i]);
-    must(cdz_param_set(cdz_param_find(&table, id), c->params[i], &json, &arena, &err), &err);
-    cdz_arena_free(&arena);
-    plan_add_processor(&c->plan, (const cdz_processor *)(const void *)plugin, c->params[i]);
-}
-
 /* Request `seed` of a strategy: what edits a few scores before, and for a draw what cuts after. */
 static void ask(const rig *r, const cdz_plugin_base *strategy, uint32_t seed, answer *a)
 {
     const bool draws = strcmp(strategy->id, "sample") == 0;
-    asked c = {0};
+    hand_plan c;
     int32_t ids[ROWS * LEN];
     random_ids(ids, LEN, 4000, seed);
     memcpy(ids + LEN, ids, LEN * sizeof *ids);
     random_ids(ids + 2 * LEN, LEN, 4000, seed + 1);
-    plan_init(&c.plan, strategy, NULL);
-    if (seed % 2) add(&c, "repetition_penalty", 1.3, false);
-    if (seed % 3 == 1) add(&c, "no_repeat_ngram_size", 2, true);
-    if (draws && seed % 4) add(&c, "temperature", 0.8, false);
-    if (draws) add(&c, "top_k", 1 + seed % 5, true);
-    if (draws && seed % 2) add(&c, "top_p", 0.9, false);
-    plan_add_criterion(&c.plan, &length_rule, NULL);
-    cdz_job *job = new_job(r, &c.plan, ids, NULL, ROWS, LEN, NEW, a);
+    plan_init(&c, strategy, NULL);
+    if (seed % 2) plan_add_named(&c, "repetition_penalty", 1.3, false);
+    if (seed % 3 == 1) plan_add_named(&c, "no_repeat_ngram_size", 2, true);
+    if (draws && seed % 4) plan_add_named(&c, "temperature", 0.8, false);
+    if (draws) plan_add_named(&c, "top_k", 1 + seed % 5, true);
+    if (draws && seed % 2) plan_add_named(&c, "top_p", 0.9, false);
+    plan_add_criterion(&c, &length_rule, NULL);
+    cdz_job *job = new_job(r, &c, ids, NULL, ROWS, LEN, NEW, a);
     job->seed = seed;
     run(r, a);
 }
