@@ -136,8 +136,9 @@ static bool make_leaders(cdz_away *away)
 
 bool cdz_away_wish(cdz_away *away, uint32_t least, float divisor)
 {
-    away->on = least == 0 || make_leaders(away);
-    away->wish = (cdz_leaders){.least = least, .divisor = divisor};
+    const uint32_t listed = least || !away->screen ? least : 1; /* a screen lists the best too */
+    away->on = listed == 0 || make_leaders(away);
+    away->wish = (cdz_leaders){.least = listed, .divisor = divisor};
     return away->on;
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "run/pass/layers.h"
-#include "vec/vec.h"
 
 /* --- scores --------------------------------------------------------------------------------------------- */
 
@@ -137,57 +136,41 @@ static void tell(cdz_layers *f, const head_row *heads, uint32_t n, const float *
     if (several) tell_leaders(f, heads, n, x, ld);
 }
 
-/* What a row wants of a screen: one that wants the best alone has no list of its own, and as many as are wanted are found beside
- * those that are edited. */
-static bool ask_screen(cdz_layers *f, const head_row *head, uint32_t i)
+/* Can a screen tell of all n rows? Then f->leaders are what they ask: as many as are wanted are found beside those that are
+ * edited. */
+static bool ask_screen(cdz_layers *f, const head_row *heads, uint32_t n)
 {
-    const cdz_away *away = head->away;
-    if (!away || !away->screen) return false;
-    f->leaders[i] = away->wish.least
-                        ? asked_of(head)
-                        : (cdz_leaders){.least = 1, .ids = f->screened[i], .x = f->screened_x[i]};
-    if (away->wish.least) f->leaders[i].least = away->wish.least;
-    return f->leaders[i].least <= CDZ_SCREEN_LEAST && !f->leaders[i].kept;
-}
-
-static void take_told(cdz_layers *f, const head_row *head, uint32_t i)
-{
-    const size_t D = f->stack.arch->hidden;
-    cdz_away *away = head->away;
-    away->best[head->at] = -1;
-    if (away->wish.least)
-        away->leaders[head->at] = f->leaders[i];
-    else
-        away->best[head->at] =
-            f->leaders[i].ids[cdz_vec_table()->argmax(f->leaders[i].x, f->leaders[i].n)];
-    memcpy(away->hidden + head->at * D, f->ends + i * D, D * sizeof(float));
-}
-
-static bool may_screen(cdz_layers *f, const head_row *heads, uint32_t n)
-{
-    const cdz_away *away = heads[0].away;
-    bool may = away && away->screen && n <= cdz_screen_most(away->screen);
-    for (uint32_t i = 0; i < n && may; i++) may = ask_screen(f, &heads[i], i);
-    return may;
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_away *away = heads[i].away;
+        if (!away || !away->screen || n > cdz_screen_most(away->screen)) return false;
+        f->leaders[i] = asked_of(&heads[i]);
+        f->leaders[i].least = away->wish.least;
+    }
+    return true;
 }
 
 /* Tells of those rows whose scores nobody reads, without making them. The others, which are to be made, and are at home then,
  * move to the front with their hidden states; returns how many these are. */
 static uint32_t screen_rows(cdz_layers *f, head_row *heads, uint32_t n)
 {
-    const size_t D = f->stack.arch->hidden;
+    const size_t D = f->stack.arch->hidden, row_bytes = D * sizeof(float);
     uint32_t left = 0;
-    const bool told = may_screen(f, heads, n) && cdz_screen_tell(heads[0].away->screen, f->backend,
+    const bool told = ask_screen(f, heads, n) && cdz_screen_tell(heads[0].away->screen, f->backend,
                                                                  f->ends, n, f->leaders, f->scores);
     for (uint32_t i = 0; i < n; i++) {
         cdz_away *away = heads[i].away;
-        if (told && f->leaders[i].least) {
-            take_told(f, &heads[i], i);
+        const bool screened = away && away->screen;
+        if (screened && told && f->leaders[i].least) {
+            away->best[heads[i].at] = -1;
+            away->leaders[heads[i].at] = f->leaders[i];
+            memcpy(away->hidden + heads[i].at * D, f->ends + i * D, row_bytes);
             continue;
         }
-        if (away && away->screen) away->there[heads[i].at] = false;
-        if (left < i) memcpy(f->ends + left * D, f->ends + i * D, D * sizeof(float));
-        heads[left++] = heads[i];
+        if (screened) away->there[heads[i].at] = false;
+        if (left < i) memcpy(f->ends + left * D, f->ends + i * D, row_bytes);
+        heads[left] = heads[i];
+        if (screened) heads[left].away = NULL;
+        left++;
     }
     return left;
 }
@@ -206,7 +189,7 @@ static void score_rows(cdz_layers *f, head_row *heads, uint32_t n)
     size_t ld = V;
     n = screen_rows(f, heads, n);
     if (n == 0) return;
-    const uint32_t n_far = b->api->host_memory ? 0 : count_far(heads, n);
+    const uint32_t n_far = count_far(heads, n);
     const bool in_place = b->api->host_memory || n_far == n;
     const bool direct = in_place && evenly_spaced(heads, n, V, &ld);
     cdz_product head = cdz_layers_product(&f->weights->head, direct ? heads[0].to : f->scores);

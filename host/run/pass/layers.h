@@ -25,7 +25,7 @@ typedef struct cdz_layer_stack {
 typedef struct head_row {
     uint32_t row;   /* of the pass */
     float *to;      /* (V) */
-    cdz_away *away; /* row `at` of this is told, and `to` is the device's memory, or not written where there is a screen; NULL: it is the host's */
+    cdz_away *away; /* row `at` of this is told, and `to` is the device's memory, or nothing's where a screen tells; NULL: it is the host's */
     uint32_t at;
     uint64_t *coming; /* where to note when it will be at home; NULL: it is to be there at once */
 } head_row;
@@ -102,10 +102,7 @@ struct cdz_layers {
     int32_t *route_ids;   /* (m, n_active) */
     int32_t best[CDZ_PASS_ROWS];        /* of each row that was scored */
     cdz_leaders leaders[CDZ_PASS_ROWS]; /* the same */
-    int32_t screened[CDZ_SCREEN_ROWS]
-                    [CDZ_LEADERS_MOST]; /* of rows that want the best alone, what shares that score */
-    float screened_x[CDZ_SCREEN_ROWS][CDZ_LEADERS_MOST];
-    float shares[CDZ_PASS_ROWS]; /* of the rows picked */
+    float shares[CDZ_PASS_ROWS];        /* of the rows picked */
     int32_t picked[CDZ_PASS_ROWS];
 
     int32_t ids[CDZ_PASS_ROWS];

@@ -18,7 +18,7 @@
 enum {
     PANEL = CDZ_PANEL_ROWS,
     WAIT =
-        75, /* steps to wait for, if each read as many bytes less as the head has weights: what making it costs */
+        75, /* rows to wait for, if each read as many bytes less as the head has weights: what making it costs */
     PASSES = 16,       /* over which it is made */
     PIECE = 256,       /* columns at a time */
     BLOCK = 32,        /* of activations that are rounded together */
@@ -170,6 +170,13 @@ void cdz_screening_free(cdz_screening *screening, cdz_backend *backend)
     screening->made = NULL;
 }
 
+/* Tokens of a sixteen. */
+static size_t rows_of(const cdz_screen *s, size_t p)
+{
+    const size_t left = s->head->n - p * PANEL;
+    return left < PANEL ? left : PANEL;
+}
+
 /* Columns [from, from + n) of a row of the head, widened. */
 static void read_columns(const cdz_weight *head, size_t row, size_t from, size_t n, float *to)
 {
@@ -204,8 +211,7 @@ static void copy_panel(void *arg, size_t i)
 {
     const copying *c = arg;
     cdz_screen *s = c->screen;
-    const size_t p = c->first + i, row = p * PANEL, k = s->head->k;
-    const size_t n = s->head->n - row < PANEL ? s->head->n - row : PANEL;
+    const size_t p = c->first + i, row = p * PANEL, k = s->head->k, n = rows_of(s, p);
     const size_t stride = cdz_row_bytes(CDZ_Q5_0, k), step = cdz_row_bytes(CDZ_Q5_0, PIECE);
     char *to = (char *)(uintptr_t)s->copy.data + row * stride;
     double lost[PANEL] = {0}, norm[PANEL] = {0};
@@ -256,13 +262,14 @@ bool cdz_screening_more(cdz_screening *screening, const cdz_weights *weights, cd
     if (screening->how == CDZ_SCREEN_OFF || screening->wanted == 0) return false;
     if (screening->wait == 0) screening->wait = wait_for(screening->how, weights, backend);
     if (screening->wanted < screening->wait) return false;
-    if (!screening->tried) screening->made = new_screen(weights, backend);
-    screening->tried = true;
+    if (!screening->made) screening->made = new_screen(weights, backend);
     cdz_screen *s = screening->made;
+    if (!s) screening->wait = UINT32_MAX;
     if (!s || s->done == s->n_panels) return false;
     make_more(s, backend);
     if (!isfinite(s->longest)) { /* of a head with infinities nothing is bounded */
         cdz_screening_free(screening, backend);
+        screening->wait = UINT32_MAX;
         return true;
     }
     if (s->done == s->n_panels)
@@ -367,7 +374,7 @@ typedef struct error_of {
 
 /* The copy is multiplied with activations that are rounded to int8 in blocks; the head with these too, with the ones rounded
  * to bf16 or with the ones as they are. What is left are the roundings of both sums, of which no chain is longer than k / 16
- * and a few more, each at most 2^-24 of a partial sum, which the norms' product bounds: half a bit more is taken for each. */
+ * and a few more, each at most 2^-24 of a partial sum, which the norms' product bounds: four times that is taken. */
 static error_of error_for(const cdz_weight *head, const float *x)
 {
     double squares = 0, off = 0;
@@ -412,13 +419,6 @@ static float top_of(const float *x, size_t n)
     }
     for (size_t i = 1; i < n; i++) most = higher(most, x[i]);
     return most;
-}
-
-/* Tokens of a sixteen. */
-static size_t rows_of(const cdz_screen *s, size_t p)
-{
-    const size_t left = s->head->n - p * PANEL;
-    return left < PANEL ? left : PANEL;
 }
 
 /* Of a slice of a row's sixteens: the highest score of each in the copy, and what it is at most. */

@@ -29,10 +29,9 @@ typedef struct cdz_screen cdz_screen;
 /* A model's screen, if it has one, and the steps that asked for it. Zeros are one. */
 typedef struct cdz_screening {
     cdz_screen_use how;
-    uint32_t wanted,
-        wait; /* rows that could have been screened so far; from how many on, 0: not known yet */
-    bool tried;
-    cdz_screen *made;    /* NULL: there is none */
+    uint32_t wanted;  /* rows that could have been screened so far */
+    uint32_t wait;    /* from how many on the copy is made; 0: not known yet, UINT32_MAX: never */
+    cdz_screen *made; /* NULL: there is none */
     atomic_ullong bytes; /* [any] of the copy once it is whole; 0 before */
 } cdz_screening;
 
