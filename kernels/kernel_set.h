@@ -55,7 +55,8 @@ typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k,
 typedef void cdz_widen_fn(float *restrict y, const void *restrict x, size_t n);
 
 /* Packs rows [0, n) by columns [0, kc) of w (row stride k elements; kc <= 1024) as
- * [panel][16 lanes][groups of 16 in kc][n_tile], rows past n and columns past kc as zeros. */
+ * [panel][16 lanes in the order of their turns, cpu/lane_turns.h][groups of 16 in kc][n_tile], rows past n and columns past kc
+ * as zeros. */
 typedef void cdz_pack_weights_fn(float *packed, const void *w, size_t n, size_t k, size_t kc);
 
 /* A lane-pass product of one packed panel by one packed tile of activations: y (rows, n_tile),

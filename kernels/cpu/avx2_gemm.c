@@ -33,9 +33,9 @@ CDZ_INLINE void transpose8(const __m256 in[8], __m256 out[8])
     }
 }
 
-/* Eight rows' columns [k, k + 8), into the panel's lanes k % 16 and up. n: rows there are. */
-CDZ_INLINE void pack8x8(float *packed, size_t lane_stride, cdz_dtype dtype, const char *w,
-                        size_t stride, size_t n, size_t k)
+/* Eight rows' columns [k, k + 8), into the panel's lanes from `lane` on. n: rows there are. */
+CDZ_INLINE void pack8x8(float *packed, size_t lane, size_t lane_stride, cdz_dtype dtype,
+                        const char *w, size_t stride, size_t n, size_t k)
 {
     __m256 in[8], out[8];
     CDZ_UNROLL
@@ -43,7 +43,8 @@ CDZ_INLINE void pack8x8(float *packed, size_t lane_stride, cdz_dtype dtype, cons
         in[i] = (size_t)i < n ? load8(dtype, w + (size_t)i * stride, k) : _mm256_setzero_ps();
     transpose8(in, out);
     CDZ_UNROLL
-    for (int i = 0; i < 8; i++) _mm256_storeu_ps(packed + (size_t)i * lane_stride, out[i]);
+    for (size_t i = 0; i < 8; i++)
+        _mm256_storeu_ps(packed + cdz_turn_of_lane[lane + i] * lane_stride, out[i]);
 }
 
 /* Eight rows (n of them real) of kc columns into their half of a panel. */
@@ -54,8 +55,8 @@ CDZ_INLINE void pack_half_panel(float *packed, cdz_dtype dtype, const char *w, s
     const size_t whole = kc / CDZ_LANES;
     for (size_t j = 0; j < whole; j++) {
         float *to = packed + j * PANEL;
-        pack8x8(to, lane_stride, dtype, w, stride, n, j * CDZ_LANES);
-        pack8x8(to + 8 * lane_stride, lane_stride, dtype, w, stride, n, j * CDZ_LANES + 8);
+        pack8x8(to, 0, lane_stride, dtype, w, stride, n, j * CDZ_LANES);
+        pack8x8(to, 8, lane_stride, dtype, w, stride, n, j * CDZ_LANES + 8);
     }
     if (whole == groups) return;
     tail_group tail[8];
@@ -64,8 +65,8 @@ CDZ_INLINE void pack_half_panel(float *packed, cdz_dtype dtype, const char *w, s
         copy_tail(&tail[i], dtype, w + (left ? i * stride : 0), whole * CDZ_LANES, left);
     }
     float *to = packed + whole * PANEL;
-    pack8x8(to, lane_stride, dtype, (const char *)tail, sizeof *tail, 8, 0);
-    pack8x8(to + 8 * lane_stride, lane_stride, dtype, (const char *)tail, sizeof *tail, 8, 8);
+    pack8x8(to, 0, lane_stride, dtype, (const char *)tail, sizeof *tail, 8, 0);
+    pack8x8(to, 8, lane_stride, dtype, (const char *)tail, sizeof *tail, 8, 8);
 }
 
 CDZ_INLINE void pack_any(cdz_dtype dtype, float *packed, const void *w, size_t n, size_t k,
@@ -104,7 +105,7 @@ void cdz_avx2_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, 
     for (size_t j = 0; j < groups; j++)
         for (size_t l = 0; l < CDZ_LANES; l++) {
             const size_t k = j * CDZ_LANES + l;
-            float *to = packed + (l * groups + j) * height;
+            float *to = packed + (cdz_turn_of_lane[l] * groups + j) * height;
             for (size_t r = 0; r < height; r++) to[r] = r < rows && k < kc ? x[r * ldx + k] : 0.0f;
         }
 }
@@ -150,12 +151,10 @@ static void add_tile(const cdz_lane_tile *tile, const float *sums)
 CDZ_INLINE void tile_of(bool bf16_pairs, int height, const cdz_lane_tile *tile)
 {
     _Alignas(64) lane_sums sums;
-    for (unsigned i = 0; i < CDZ_LANES; i++) {
-        const size_t l = cdz_lane_of_turn[i];
-        lane_pass(bf16_pairs, height, tile->w + l * tile->groups * PANEL,
-                  tile->x + l * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
+    for (unsigned i = 0; i < CDZ_LANES; i++)
+        lane_pass(bf16_pairs, height, tile->w + i * tile->groups * PANEL,
+                  tile->x + i * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
                   sums);
-    }
     add_tile(tile, sums[0]);
 }
 

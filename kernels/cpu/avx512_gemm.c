@@ -49,7 +49,7 @@ CDZ_INLINE void pack_half_panel(float *packed, cdz_dtype dtype, const char *w, s
         transpose16(v);
         CDZ_UNROLL
         for (int i = 0; i < 16; i++)
-            _mm512_storeu_ps(packed + (size_t)i * lane_stride + j * PANEL, v[i]);
+            _mm512_storeu_ps(packed + cdz_turn_of_lane[i] * lane_stride + j * PANEL, v[i]);
     }
 }
 
@@ -99,7 +99,8 @@ void cdz_avx512_pack_rows(float *packed, const float *x, size_t ldx, size_t rows
         transpose16(v);
         CDZ_UNROLL
         for (int i = 0; i < 16; i++)
-            _mm512_mask_storeu_ps(packed + ((size_t)i * groups + j) * height, stored, v[i]);
+            _mm512_mask_storeu_ps(packed + (cdz_turn_of_lane[i] * groups + j) * height, stored,
+                                  v[i]);
     }
 }
 

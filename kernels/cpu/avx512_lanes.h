@@ -49,12 +49,10 @@ static void add_tile(const cdz_lane_tile *tile, const float *sums)
 CDZ_INLINE void tile_of(bool bf16_pairs, int height, const cdz_lane_tile *tile)
 {
     _Alignas(64) lane_sums sums;
-    for (unsigned i = 0; i < CDZ_LANES; i++) {
-        const size_t l = cdz_lane_of_turn[i];
-        lane_pass(bf16_pairs, height, tile->w + l * tile->groups * PANEL,
-                  tile->x + l * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
+    for (unsigned i = 0; i < CDZ_LANES; i++)
+        lane_pass(bf16_pairs, height, tile->w + i * tile->groups * PANEL,
+                  tile->x + i * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
                   sums);
-    }
     add_tile(tile, sums[0]);
 }
 

@@ -8,8 +8,9 @@
 
 enum { CDZ_LANES_PENDING = 4 }; /* sums that are kept at a time */
 
-static const uint8_t cdz_lane_of_turn[CDZ_LANES] = {0, 8,  4, 12, 1, 9,  5, 13,
-                                                    2, 10, 6, 14, 3, 11, 7, 15};
+/* Lanes lie in packed weights and activations as their turns come, so that both are read from one end to the other. */
+static const uint8_t cdz_turn_of_lane[CDZ_LANES] = {0, 4, 8, 12, 2, 6, 10, 14,
+                                                    1, 5, 9, 13, 3, 7, 11, 15};
 
 /* The last turn ends four, and its sum, which is all of it, takes the first one's place. */
 static inline unsigned cdz_pairs_ended(unsigned turn)
