@@ -10,11 +10,11 @@
 #include "kernels.h"
 
 enum {
-    CDZ_LANES = 16,         /* partial sums of one dot product */
-    CDZ_K_CHUNK = 1024,     /* the k axis is cut at absolute multiples of this */
-    CDZ_BLOCK_ROWS = 64,    /* weight rows a lane-pass block packs at once */
-    CDZ_ATTEND_QUERIES = 8, /* query heads one attention tile carries along a sequence */
-    CDZ_POSITION_GROUP = 8  /* positions whose keys lie side by side */
+    CDZ_LANES = 16,          /* partial sums of one dot product */
+    CDZ_K_CHUNK = 1024,      /* the k axis is cut at absolute multiples of this */
+    CDZ_BLOCK_ROWS = 64,     /* weight rows a lane-pass block packs at once */
+    CDZ_ATTEND_QUERIES = 24, /* query heads one attention tile carries along a sequence, at most */
+    CDZ_POSITION_GROUP = 8   /* positions whose keys lie side by side */
 };
 
 /* y[r * ldy + j] = dot(w row j, x row r) for j < n, r < m. w has rows of k elements, no gap
@@ -135,9 +135,9 @@ typedef struct cdz_attend {
     size_t block_stride;   /* bytes from a block to the next */
     const int32_t *blocks; /* of the sequence */
     float scale;
-    float soft_cap;      /* of the scaled and biased scores; 0: none */
-    float *scores;       /* room to work in: (n_queries, score_stride) */
-    size_t score_stride; /* the range of all queries together, rounded out to whole blocks */
+    float soft_cap; /* of the scaled and biased scores; 0: none */
+    float *scores; /* room to work in: n_queries times the positions of all of them, rounded out to whole blocks */
+    float *queries; /* likewise: (n_queries, head_dim) */
 
     /* Of attend_packed alone: positions below n_packed, whole spans, are read there. */
     const cdz_kv_packing *packing;

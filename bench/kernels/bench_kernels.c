@@ -145,34 +145,58 @@ static void run_attention(void *arg)
 
 static void bench_attention(cdz_backend *b, cdz_dtype type)
 {
-    enum { LAYERS = 24, BLOCKS = 4096 / CDZ_KV_BLOCK, PROMPT = 512 };
+    enum { LAYERS = 24, BLOCKS = 4096 / CDZ_KV_BLOCK };
     const cdz_kv_shape shape = {LAYERS, 2, 64, type, 0};
     const char *name = cdz_dtype_name(type);
     cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
     int32_t blocks[BLOCKS];
-    cdz_kv_row rows[PROMPT];
-    float *q = b->api->alloc(b, (size_t)PROMPT * 896 * sizeof *q),
-          *out = b->api->alloc(b, (size_t)PROMPT * 896 * sizeof *q);
-    for (size_t i = 0; i < (size_t)PROMPT * 896; i++) q[i] = (float)(i % 13) * 0.1f;
+    float *q = b->api->alloc(b, 896 * sizeof *q), *out = b->api->alloc(b, 896 * sizeof *q);
+    for (size_t i = 0; i < 896; i++) q[i] = (float)(i % 13) * 0.1f;
     for (int32_t i = 0; i < BLOCKS; i++) blocks[i] = i;
     for (uint32_t p = 0; p < 4096; p++) { /* the pages have to exist */
         const cdz_kv_row row = {blocks, p, 0, NULL};
         for (size_t l = 0; l < LAYERS; l++) b->api->kv_write(b, kv, l, q, 128, q, 128, &row, 1);
     }
     for (uint32_t context = 128; context <= 4096; context *= 2) {
-        const cdz_kv_row row = {blocks, context - 1, 0, NULL};
-        rows[0] = row;
-        attention a = {b, kv, LAYERS, 1, rows, q, out, {.n_heads = 14, .scale = 0.125f}};
+        cdz_kv_row row = {blocks, context - 1, 0, NULL};
+        attention a = {b, kv, LAYERS, 1, &row, q, out, {.n_heads = 14, .scale = 0.125f}};
         const double seconds = median_seconds(run_attention, &a);
         printf("decode attention, %-4s, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n", name,
                (unsigned)context, seconds * 1e3,
                (double)(context * cdz_row_bytes(type, 256) * LAYERS) / seconds * 1e-9);
     }
-    for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p, 0, NULL};
-    attention a = {b, kv, LAYERS, PROMPT, rows, q, out, {.n_heads = 14, .scale = 0.125f}};
-    const double seconds = median_seconds(run_attention, &a);
-    printf("prompt attention, %-4s, 24 layers, %d rows: %.1f ms, %.1f GMAC/s\n", name, PROMPT,
-           seconds * 1e3, (double)PROMPT * PROMPT / 2 * 14 * 128 * LAYERS / seconds * 1e-9);
+    b->api->kv_destroy(b, kv);
+    b->api->free(b, q);
+    b->api->free(b, out);
+}
+
+/* The last 512 rows of prompts, one layer. */
+static void bench_prompt_attention(cdz_backend *b, cdz_dtype type)
+{
+    enum { LONGEST = 32768, BLOCKS = LONGEST / CDZ_KV_BLOCK, PROMPT = 512 };
+    const cdz_kv_shape shape = {1, 2, 64, type, 0};
+    cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
+    static int32_t blocks[BLOCKS];
+    cdz_kv_row rows[PROMPT];
+    float *q = b->api->alloc(b, (size_t)PROMPT * 896 * sizeof *q),
+          *out = b->api->alloc(b, (size_t)PROMPT * 896 * sizeof *q);
+    for (size_t i = 0; i < (size_t)PROMPT * 896; i++) q[i] = (float)(i % 13) * 0.1f;
+    for (int32_t i = 0; i < BLOCKS; i++) blocks[i] = i;
+    for (uint32_t p = 0; p < LONGEST; p++) { /* the pages have to exist */
+        const cdz_kv_row row = {blocks, p, 0, NULL};
+        b->api->kv_write(b, kv, 0, q, 128, q, 128, &row, 1);
+    }
+    for (uint32_t context = PROMPT; context <= LONGEST; context *= 4) {
+        for (uint32_t p = 0; p < PROMPT; p++)
+            rows[p] = (cdz_kv_row){blocks, context - PROMPT + p, 0, NULL};
+        attention a = {b, kv, 1, PROMPT, rows, q, out, {.n_heads = 14, .scale = 0.125f}};
+        const double peak = fma_gmacs(b), seconds = median_seconds(run_attention, &a);
+        const double macs = (double)PROMPT * (context - PROMPT / 2) * 14 * 128 / seconds * 1e-9;
+        printf(
+            "prompt attention, %-4s, %d rows at the end of %5u: %6.1f ms, %.1f GMAC/s = %.0f %% of peak\n",
+            cdz_dtype_name(type), PROMPT, (unsigned)context, seconds * 1e3, macs,
+            100.0 * macs / peak);
+    }
     b->api->kv_destroy(b, kv);
     b->api->free(b, q);
     b->api->free(b, out);
@@ -281,9 +305,11 @@ int main(int argc, char **argv)
     printf("%s, %u threads: read %.1f GB/s, multiply-add %.1f GMAC/s\n", b->api->variant,
            (unsigned)b->api->n_threads(b), read_gbs(b, data, bytes), fma_gmacs(b));
     bench_rows(b);
-    bench_attention(b, CDZ_F32);
-    bench_attention(b, CDZ_F16);
-    bench_attention(b, CDZ_Q8_0);
+    const cdz_dtype stores[] = {CDZ_F32, CDZ_F16, CDZ_Q8_0};
+    for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
+        bench_attention(b, stores[i]);
+        bench_prompt_attention(b, stores[i]);
+    }
     bench_packed(b);
     bench_products(b, data, bytes, most_rows, types < N_TYPES ? types : N_TYPES);
     b->api->free(b, data);

@@ -1,9 +1,9 @@
 /* attend.h - one attention tile: included by one source file per instruction set and type of the store, after
  * attend_avx2.h or attend_avx512.h. ref_attention.c says what it computes.
  *
- * A block of 32 positions is visited once for all query heads of the tile: its keys (8 KiB at 64
- * dims) stay in the first-level cache while four or eight heads at a time take their scores; likewise its
- * values. Seven heads together instead of one by one: 1.5 to 2 times as fast at 512 to 4096
+ * A block of 32 positions is visited twice, each time for all queries of the tile: its keys (8 KiB at 64 dims) stay in the
+ * first-level cache while four or twelve at a time take their scores, and the largest of each is kept; then its scores become
+ * weights and its values are added. Seven heads together instead of one by one: 1.5 to 2 times as fast at 512 to 4096
  * positions. */
 #ifndef CDZ_ATTEND_H
 #define CDZ_ATTEND_H
@@ -24,30 +24,6 @@ enum {
                                          : 2 /* bytes */
 };
 
-/* cdz_exp, eight at a time: the same operations on the same values. */
-CDZ_INLINE __m256 exp8(__m256 x)
-{
-    const __m256 magic = _mm256_set1_ps(12582912.0f);
-    /* max and min return the second operand for NaN: it stays NaN */
-    const __m256 t = _mm256_min_ps(_mm256_set1_ps(89.0f), _mm256_max_ps(_mm256_set1_ps(-104.0f), x));
-    const __m256 shifted = _mm256_fmadd_ps(t, _mm256_set1_ps(1.44269504f), magic);
-    const __m256 n = _mm256_sub_ps(shifted, magic);
-    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0.693145752f), t);
-    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-1.42860677e-6f), r);
-    __m256 p = _mm256_set1_ps(1.38319808e-3f);
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.37550033e-3f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.16694112e-2f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.66664466e-1f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.99999851e-1f));
-    p = _mm256_fmadd_ps(_mm256_mul_ps(r, r), p, _mm256_add_ps(r, _mm256_set1_ps(1.0f)));
-    const __m256i bias = _mm256_set1_epi32(127);
-    const __m256i i = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(0x4b400000));
-    const __m256i low = _mm256_srai_epi32(i, 1), high = _mm256_sub_epi32(i, low);
-    const __m256 a = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(low, bias), 23));
-    const __m256 b = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(high, bias), 23));
-    return _mm256_mul_ps(_mm256_mul_ps(p, a), b);
-}
-
 /* cdz_tanh, eight at a time. */
 CDZ_INLINE __m256 tanh8(__m256 x)
 {
@@ -65,27 +41,28 @@ CDZ_INLINE __m256 tanh8(__m256 x)
     return _mm256_blendv_ps(far, near_zero, _mm256_cmp_ps(a, _mm256_set1_ps(0.625f), _CMP_LT_OQ));
 }
 
-/* Adds a query's bias to the scores of [begin, end). */
-static void add_bias(float *s, size_t first, const cdz_attend_query *query)
+/* A query's score at a position, of (blocks from `first` on, n_queries, CDZ_KV_BLOCK): so those that are computed at once lie at
+ * distances known beforehand, and no two at one that a cache maps to the same place. */
+CDZ_INLINE float *score_at(const cdz_attend *tile, size_t i, size_t first, size_t position)
 {
-    for (size_t at = query->begin; at < query->end; at++) s[at - first] += query->bias[at];
+    return tile->scores + (position - first) / CDZ_KV_BLOCK * CDZ_KV_BLOCK * tile->n_queries +
+           i * CDZ_KV_BLOCK + position % CDZ_KV_BLOCK;
 }
 
-/* Draws the scores of the words that [begin, end) touches into (-cap, cap). */
-static void cap_scores(float *s, size_t first, size_t begin, size_t end, float soft_cap)
+/* Draws n scores, whole eights of them, into (-cap, cap). */
+static void cap_scores(float *s, size_t n, float soft_cap)
 {
     const __m256 cap = _mm256_set1_ps(soft_cap);
-    for (size_t at = begin / EIGHT * EIGHT; at < end; at += EIGHT) {
-        float *to = s + (at - first);
-        const __m256 x = _mm256_div_ps(_mm256_loadu_ps(to), cap);
-        _mm256_storeu_ps(to, _mm256_mul_ps(tanh8(x), cap));
+    for (size_t i = 0; i < n; i += EIGHT) {
+        const __m256 x = _mm256_div_ps(_mm256_loadu_ps(s + i), cap);
+        _mm256_storeu_ps(s + i, _mm256_mul_ps(tanh8(x), cap));
     }
 }
 
-/* Scores of nq heads for AT_ONCE positions: one chain over d per head and position. What lies
+/* Scores of nq queries, (head_dim, nq) of them, for AT_ONCE positions: one chain over d per query and position. What lies
  * at `ahead` is asked for meanwhile, as much as is read. */
-CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_query *query,
-                             const char *keys, const char *ahead, float *scores)
+CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const float *queries, const char *keys,
+                             const char *ahead, float *scores)
 {
     const size_t dim = tile->head_dim, run = FACTORED ? CDZ_Q8_RUN : dim;
     const size_t step = CDZ_POSITION_GROUP * ELEMENT, before = FACTORED ? CDZ_Q8_FACTORS : 0;
@@ -98,7 +75,7 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
         CDZ_UNROLL
         for (int c = 0; FACTORED && c < KEY_WORDS; c++)
             factors[c] = widen_factors(c, keys, group_bytes);
-        for (size_t d = 0; d < run; d++) {
+        for (size_t d = 0; d < run; d++, queries += nq) {
             const char *at = keys + before + d * step;
             word k[KEY_WORDS];
             CDZ_UNROLL
@@ -114,7 +91,7 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
             }
             CDZ_UNROLL
             for (int i = 0; i < nq; i++) {
-                const word q = word_of(query[i].q[from + d]);
+                const word q = word_of(queries[i]);
                 CDZ_UNROLL
                 for (int c = 0; c < KEY_WORDS; c++) fma_word(&acc[i * KEY_WORDS + c], k[c], q);
             }
@@ -122,7 +99,7 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
     }
     CDZ_UNROLL
     for (int i = 0; i < KEY_WORDS * nq; i++)
-        store_word(scores + (size_t)(i / KEY_WORDS) * tile->score_stride + i % KEY_WORDS * WORD,
+        store_word(scores + i / KEY_WORDS * CDZ_KV_BLOCK + i % KEY_WORDS * WORD,
                    times(acc[i], scale));
 }
 
@@ -134,8 +111,8 @@ typedef struct values_at {
 /* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, one or two registers of
  * dims at once. */
 CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, const float *weights,
-                           size_t stride, const values_at *values, const char *ahead, size_t dim,
-                           size_t d, size_t from, size_t to)
+                           const values_at *values, const char *ahead, size_t dim, size_t d,
+                           size_t from, size_t to)
 {
     word acc[2 * TILE_QUERIES];
     float factors[CDZ_KV_BLOCK];
@@ -158,7 +135,7 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
         }
         CDZ_UNROLL
         for (int i = 0; i < nq; i++) {
-            const word w = word_of(weights[(size_t)i * stride + p]);
+            const word w = word_of(weights[(size_t)i * CDZ_KV_BLOCK + p]);
             CDZ_UNROLL
             for (int c = 0; c < words; c++) fma_word(&acc[i * words + c], v[c], w);
         }
@@ -169,50 +146,58 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
 }
 
 CDZ_INLINE void add_all_dims(int nq, const cdz_attend_query *query, const float *weights,
-                             size_t stride, const values_at *values, const char *ahead, size_t dim,
-                             size_t from, size_t to)
+                             const values_at *values, const char *ahead, size_t dim, size_t from,
+                             size_t to)
 {
     size_t d = 0;
     for (; d + 2 * WORD <= dim; d += 2 * WORD)
-        add_values(nq, 2, query, weights, stride, values, ahead, dim, d, from, to);
+        add_values(nq, 2, query, weights, values, ahead, dim, d, from, to);
     for (; d + WORD <= dim; d += WORD)
-        add_values(nq, 1, query, weights, stride, values, ahead, dim, d, from, to);
+        add_values(nq, 1, query, weights, values, ahead, dim, d, from, to);
     if (!FACTORED && d < dim)
-        add_values_rest((size_t)nq, query, weights, stride, values->v, dim, d, from, to);
+        add_values_rest((size_t)nq, query, weights, values->v, dim, d, from, to);
 }
 
-static void score_any(size_t nq, const cdz_attend *tile, const cdz_attend_query *query,
-                      const char *keys, const char *ahead, float *scores)
+static void score_any(size_t nq, const cdz_attend *tile, const float *queries, const char *keys,
+                      const char *ahead, float *scores)
 {
     switch (nq) {
-#if CDZ_TILE_QUERIES == 8
-    case 8: score_groups(8, tile, query, keys, ahead, scores); break;
-    case 7: score_groups(7, tile, query, keys, ahead, scores); break;
-    case 6: score_groups(6, tile, query, keys, ahead, scores); break;
-    case 5: score_groups(5, tile, query, keys, ahead, scores); break;
+#if CDZ_TILE_QUERIES == 12
+    case 12: score_groups(12, tile, queries, keys, ahead, scores); break;
+    case 11: score_groups(11, tile, queries, keys, ahead, scores); break;
+    case 10: score_groups(10, tile, queries, keys, ahead, scores); break;
+    case 9: score_groups(9, tile, queries, keys, ahead, scores); break;
+    case 8: score_groups(8, tile, queries, keys, ahead, scores); break;
+    case 7: score_groups(7, tile, queries, keys, ahead, scores); break;
+    case 6: score_groups(6, tile, queries, keys, ahead, scores); break;
+    case 5: score_groups(5, tile, queries, keys, ahead, scores); break;
 #endif
-    case 4: score_groups(4, tile, query, keys, ahead, scores); break;
-    case 3: score_groups(3, tile, query, keys, ahead, scores); break;
-    case 2: score_groups(2, tile, query, keys, ahead, scores); break;
-    default: score_groups(1, tile, query, keys, ahead, scores); break;
+    case 4: score_groups(4, tile, queries, keys, ahead, scores); break;
+    case 3: score_groups(3, tile, queries, keys, ahead, scores); break;
+    case 2: score_groups(2, tile, queries, keys, ahead, scores); break;
+    default: score_groups(1, tile, queries, keys, ahead, scores); break;
     }
 }
 
 static void values_any(size_t nq, const cdz_attend_query *query, const float *weights,
-                       size_t stride, const values_at *values, const char *ahead, size_t dim,
-                       size_t from, size_t to)
+                       const values_at *values, const char *ahead, size_t dim, size_t from,
+                       size_t to)
 {
     switch (nq) {
-#if CDZ_TILE_QUERIES == 8
-    case 8: add_all_dims(8, query, weights, stride, values, ahead, dim, from, to); break;
-    case 7: add_all_dims(7, query, weights, stride, values, ahead, dim, from, to); break;
-    case 6: add_all_dims(6, query, weights, stride, values, ahead, dim, from, to); break;
-    case 5: add_all_dims(5, query, weights, stride, values, ahead, dim, from, to); break;
+#if CDZ_TILE_QUERIES == 12
+    case 12: add_all_dims(12, query, weights, values, ahead, dim, from, to); break;
+    case 11: add_all_dims(11, query, weights, values, ahead, dim, from, to); break;
+    case 10: add_all_dims(10, query, weights, values, ahead, dim, from, to); break;
+    case 9: add_all_dims(9, query, weights, values, ahead, dim, from, to); break;
+    case 8: add_all_dims(8, query, weights, values, ahead, dim, from, to); break;
+    case 7: add_all_dims(7, query, weights, values, ahead, dim, from, to); break;
+    case 6: add_all_dims(6, query, weights, values, ahead, dim, from, to); break;
+    case 5: add_all_dims(5, query, weights, values, ahead, dim, from, to); break;
 #endif
-    case 4: add_all_dims(4, query, weights, stride, values, ahead, dim, from, to); break;
-    case 3: add_all_dims(3, query, weights, stride, values, ahead, dim, from, to); break;
-    case 2: add_all_dims(2, query, weights, stride, values, ahead, dim, from, to); break;
-    default: add_all_dims(1, query, weights, stride, values, ahead, dim, from, to); break;
+    case 4: add_all_dims(4, query, weights, values, ahead, dim, from, to); break;
+    case 3: add_all_dims(3, query, weights, values, ahead, dim, from, to); break;
+    case 2: add_all_dims(2, query, weights, values, ahead, dim, from, to); break;
+    default: add_all_dims(1, query, weights, values, ahead, dim, from, to); break;
     }
 }
 
@@ -287,63 +272,97 @@ static keys_at keys_of(const cdz_attend *tile, size_t position, size_t first, si
     return (keys_at){keys, next ? next + within : keys};
 }
 
-/* Scores of every query at every position of the blocks that the tile touches; column 0 is
- * position `first`. */
-static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
+/* Queries from i on that are computed at once: as many as registers hold sums of, or equal parts of all. */
+static size_t together(const cdz_attend *tile, size_t i)
 {
+    const size_t n = tile->n_queries, parts = (n + TILE_QUERIES - 1) / TILE_QUERIES,
+                 each = (n + parts - 1) / parts;
+    return n - i < each ? n - i : each;
+}
+
+/* The queries that are computed at once, number by number. */
+static void turn_queries(const cdz_attend *tile)
+{
+    float *to = tile->queries;
+    for (size_t i = 0, nq; i < tile->n_queries; i += nq) {
+        nq = together(tile, i);
+        for (size_t d = 0; d < tile->head_dim; d++)
+            for (size_t q = 0; q < nq; q++) *to++ = tile->query[i + q].q[d];
+    }
+}
+
+/* Adds the bias of the positions from `at` on to their AT_ONCE scores, draws them under the cap, and keeps the largest of those that
+ * the query sees. */
+CDZ_INLINE void finish_scores(const cdz_attend *tile, const cdz_attend_query *query, float *scores,
+                              size_t at, word *largest)
+{
+    if (at + AT_ONCE <= query->begin || at >= query->end) return;
+    for (size_t p = at; query->bias && p < at + AT_ONCE; p++)
+        if (p >= query->begin && p < query->end) scores[p - at] += query->bias[p];
+    if (tile->soft_cap != 0.0f) cap_scores(scores, AT_ONCE, tile->soft_cap);
+    const bool whole = at >= query->begin && at + AT_ONCE <= query->end;
+    CDZ_UNROLL
+    for (int c = 0; c < KEY_WORDS; c++) {
+        const size_t from = (size_t)c * WORD;
+        word v = load_word(scores + from);
+        if (!whole) v = within(v, at + from, query->begin, query->end, word_of(-INFINITY));
+        *largest = larger_of(v, *largest);
+    }
+}
+
+/* Scores of every query at every position of the blocks that the tile touches, from position `first` on; and the largest that it
+ * sees, lane by lane. */
+static void score_blocks(const cdz_attend *tile, size_t first, size_t end, word *largest)
+{
+    for (size_t i = 0; i < tile->n_queries; i++) largest[i] = word_of(-INFINITY);
+    turn_queries(tile);
     for (size_t position = first; position < end; position += AT_ONCE) {
         const keys_at at = keys_of(tile, position, first, end);
-        for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES) {
-            const size_t nq =
-                tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES;
-            score_any(nq, tile, &tile->query[i], at.keys, i == 0 ? at.next : at.keys,
-                      tile->scores + i * tile->score_stride + position - first);
+        float *scores = score_at(tile, 0, first, position);
+        for (size_t i = 0, nq; i < tile->n_queries; i += nq) {
+            nq = together(tile, i);
+            score_any(nq, tile, tile->queries + i * tile->head_dim, at.keys,
+                      i == 0 ? at.next : at.keys, scores + i * CDZ_KV_BLOCK);
         }
+        for (size_t i = 0; i < tile->n_queries; i++)
+            finish_scores(tile, &tile->query[i], scores + i * CDZ_KV_BLOCK, position, &largest[i]);
     }
 }
 
-/* All ones for the lanes of eight positions from `at` on that lie in [begin, end). */
-CDZ_INLINE __m256 seen(size_t at, size_t begin, size_t end)
+/* What a query's weights are taken from, and their sum so far. */
+typedef struct weighing {
+    float most; /* score */
+    __m256 sum;
+} weighing;
+
+static weighing weighing_of(const cdz_attend_query *query, word largest)
 {
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const int low = begin > at ? (begin - at < EIGHT ? (int)(begin - at) : EIGHT) : 0;
-    const int high = end > at ? (end - at < EIGHT ? (int)(end - at) : EIGHT) : 0;
-    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_cmpgt_epi32(lane, _mm256_set1_epi32(low - 1)),
-                                                _mm256_cmpgt_epi32(_mm256_set1_epi32(high), lane)));
+    weighing w = {largest_lane(largest), _mm256_setzero_ps()};
+    if (query->sink && *query->sink > w.most) w.most = *query->sink;
+    return w;
 }
 
-CDZ_INLINE float largest_lane(__m256 v)
+/* A query's scores at a block to weights in place, +0 where it does not see. */
+CDZ_INLINE void weigh(const cdz_attend_query *query, float *scores, size_t block, weighing *w)
 {
-    __m128 s = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
-    s = _mm_max_ss(s, _mm_movehdup_ps(s));
-    return _mm_cvtss_f32(s);
+    if (block + CDZ_KV_BLOCK <= query->begin || block >= query->end) return;
+    const word most = word_of(w->most);
+    const bool whole = block >= query->begin && block + CDZ_KV_BLOCK <= query->end;
+    CDZ_UNROLL
+    for (size_t p = 0; p < CDZ_KV_BLOCK; p += WORD) {
+        word weight = exp_of(minus(load_word(scores + p), most));
+        if (!whole) weight = within(weight, block + p, query->begin, query->end, word_of(0.0f));
+        store_word(scores + p, weight);
+        w->sum = add_eights(w->sum, weight);
+    }
 }
 
-/* Scores to weights in place, +0 outside [begin, end); returns 1 / sum. s is at position
- * `first`. */
-static float softmax(float *s, const float *sink, size_t first, size_t begin, size_t end)
+/* 1 / the sum of all its weights. */
+static float inverse_of(const cdz_attend_query *query, const weighing *w)
 {
-    const size_t from = begin / EIGHT * EIGHT;
-    const __m256 lowest = _mm256_set1_ps(-INFINITY);
-    __m256 largest = lowest, sum = _mm256_setzero_ps();
-    for (size_t at = from; at < end; at += EIGHT) {
-        __m256 v = _mm256_loadu_ps(s + (at - first));
-        if (at < begin || at + EIGHT > end) v = _mm256_blendv_ps(lowest, v, seen(at, begin, end));
-        largest = _mm256_max_ps(v, largest);
-    }
-    float most = largest_lane(largest);
-    if (sink && *sink > most) most = *sink;
-    const __m256 shift = _mm256_set1_ps(most);
-    for (size_t at = from; at < end; at += EIGHT) {
-        float *to = s + (at - first);
-        __m256 weight = exp8(_mm256_sub_ps(_mm256_loadu_ps(to), shift));
-        if (at < begin || at + EIGHT > end) weight = _mm256_and_ps(weight, seen(at, begin, end));
-        _mm256_storeu_ps(to, weight);
-        sum = _mm256_add_ps(sum, weight);
-    }
-    if (!sink) return 1.0f / fold8(sum);
-    return 1.0f / (fold8(sum) + _mm256_cvtss_f32(exp8(_mm256_set1_ps(*sink - most))));
+    if (!query->sink) return 1.0f / fold8(w->sum);
+    const __m256 sink = exp8(_mm256_set1_ps(*query->sink - w->most));
+    return 1.0f / (fold8(w->sum) + _mm256_cvtss_f32(sink));
 }
 
 #ifndef CDZ_ATTEND_PACKED
@@ -407,42 +426,65 @@ static const char *values_of(const cdz_attend *tile, size_t position)
     return block_of(tile, position) + keys_bytes(tile);
 }
 
-/* Adds the values of [begin, end) to nq queries, block by block, positions ascending. */
-static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, size_t begin,
-                     size_t end)
+/* The values of a block, and what is asked for meanwhile. */
+typedef struct block_values {
+    size_t block, first; /* its first position, and that of the scores */
+    values_at values;
+    const char *ahead;
+} block_values;
+
+/* Adds those that lie in [begin, end) to nq queries from i on, positions ascending. */
+static void add_within(const cdz_attend *tile, size_t i, size_t nq, const block_values *b,
+                       size_t begin, size_t end)
 {
-    const float *weights = tile->scores + i * tile->score_stride;
-    const size_t factors = FACTORED ? 2 * tile->head_dim : 0, keys = keys_bytes(tile);
-    for (size_t at = begin; at < end;) {
-        const size_t block = at / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
-        const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
-        const char *from = values_of(tile, at);
-        const size_t ahead = block + FAR;
-        const bool asks = i == 0 && ahead < end && !tile->latents;
-        const char *next = asks ? block_of(tile, ahead) + keys : from;
-        const values_at values = {from + factors, from};
-        values_any(nq, &tile->query[i], weights + block - first, tile->score_stride, &values,
-                   next + factors, tile->value_dim, at - block, to - block);
-        at = to;
-    }
+    const size_t from = begin > b->block ? begin - b->block : 0;
+    const size_t to = end < b->block                  ? 0
+                      : end - b->block < CDZ_KV_BLOCK ? end - b->block
+                                                      : CDZ_KV_BLOCK;
+    if (from < to)
+        values_any(nq, &tile->query[i], score_at(tile, i, b->first, b->block), &b->values, b->ahead,
+                   tile->value_dim, from, to);
 }
 
 /* Queries of neighbouring positions see nearly the same range: what they share is read once, and
  * each takes the positions before and after it alone, so that the order of a query's sum is its
  * own. */
-static void weigh_values(const cdz_attend *tile, size_t i, size_t nq, size_t first)
+static void weigh_block(const cdz_attend *tile, size_t i, size_t nq, const span *shared,
+                        const block_values *b)
 {
     const cdz_attend_query *query = &tile->query[i];
-    const span shared = common(query, nq);
-    for (size_t q = 0; q < nq; q++) {
-        memset(query[q].out, 0, tile->value_dim * sizeof(float));
-        const size_t stop = query[q].end < shared.begin ? query[q].end : shared.begin;
-        add_span(tile, i + q, 1, first, query[q].begin, stop);
+    for (size_t q = 0; q < nq && b->block < shared->begin; q++)
+        add_within(tile, i + q, 1, b, query[q].begin,
+                   query[q].end < shared->begin ? query[q].end : shared->begin);
+    add_within(tile, i, nq, b, shared->begin, shared->end);
+    for (size_t q = 0; q < nq && b->block + CDZ_KV_BLOCK > shared->end; q++)
+        add_within(tile, i + q, 1, b, query[q].begin > shared->end ? query[q].begin : shared->end,
+                   query[q].end);
+}
+
+/* Block by block, each for all queries of the tile. */
+static void weigh_values(const cdz_attend *tile, size_t first, size_t end, weighing *weighings)
+{
+    const size_t factors = FACTORED ? 2 * tile->head_dim : 0, keys = keys_bytes(tile);
+    span shared[CDZ_ATTEND_QUERIES]; /* of those that are computed at once, at the first of them */
+    for (size_t i = 0; i < tile->n_queries; i++)
+        memset(tile->query[i].out, 0, tile->value_dim * sizeof(float));
+    for (size_t i = 0, nq; i < tile->n_queries; i += nq) {
+        nq = together(tile, i);
+        shared[i] = common(&tile->query[i], nq);
     }
-    add_span(tile, i, nq, first, shared.begin, shared.end);
-    for (size_t q = 0; q < nq; q++) {
-        const size_t start = query[q].begin > shared.end ? query[q].begin : shared.end;
-        add_span(tile, i + q, 1, first, start, query[q].end);
+    for (size_t block = first; block < end; block += CDZ_KV_BLOCK) {
+        const char *from = values_of(tile, block);
+        const size_t ahead = block + FAR;
+        const bool asks = ahead < end && !tile->latents;
+        block_values b = {block, first, {from + factors, from}, NULL};
+        b.ahead = asks ? block_of(tile, ahead) + keys + factors : b.values.v;
+        for (size_t i = 0; i < tile->n_queries; i++)
+            weigh(&tile->query[i], score_at(tile, i, first, block), block, &weighings[i]);
+        for (size_t i = 0, nq; i < tile->n_queries; i += nq, b.ahead = b.values.v) {
+            nq = together(tile, i);
+            weigh_block(tile, i, nq, &shared[i], &b);
+        }
     }
 }
 
@@ -450,23 +492,17 @@ static void attend(const cdz_attend *tile)
 {
     const span all = widest(tile->query, tile->n_queries);
     const size_t first = all.begin / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
-    float inverse[CDZ_ATTEND_QUERIES];
+    word largest[CDZ_ATTEND_QUERIES];
+    weighing weighings[CDZ_ATTEND_QUERIES];
 
-    score_blocks(tile, first, all.end);
-    for (size_t i = 0; i < tile->n_queries; i++) {
-        float *scores = tile->scores + i * tile->score_stride;
-        const cdz_attend_query *query = &tile->query[i];
-        if (query->bias) add_bias(scores, first, query);
-        if (tile->soft_cap != 0.0f)
-            cap_scores(scores, first, query->begin, query->end, tile->soft_cap);
-        inverse[i] = softmax(scores, query->sink, first, query->begin, query->end);
-    }
-    for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES)
-        weigh_values(tile, i,
-                     tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES, first);
+    score_blocks(tile, first, all.end, largest);
     for (size_t i = 0; i < tile->n_queries; i++)
-        /* cppcheck-suppress uninitvar ; written for every i above */
-        for (size_t d = 0; d < tile->value_dim; d++) tile->query[i].out[d] *= inverse[i];
+        weighings[i] = weighing_of(&tile->query[i], largest[i]);
+    weigh_values(tile, first, all.end, weighings);
+    for (size_t i = 0; i < tile->n_queries; i++) {
+        const float inverse = inverse_of(&tile->query[i], &weighings[i]);
+        for (size_t d = 0; d < tile->value_dim; d++) tile->query[i].out[d] *= inverse;
+    }
 }
 
 #endif

@@ -11,6 +11,8 @@
 typedef __m256 word;
 enum { WORD = 8, TILE_QUERIES = CDZ_TILE_QUERIES, KEY_WORDS = 2 };
 
+#include "cpu/attend_softmax.h"
+
 CDZ_INLINE word word_of(float x)
 {
     return _mm256_set1_ps(x);
@@ -36,6 +38,43 @@ CDZ_INLINE void fma_word(word *acc, word a, word b)
     fma8(acc, a, b);
 }
 
+CDZ_INLINE word minus(word a, word b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+CDZ_INLINE word exp_of(word x)
+{
+    return exp8(x);
+}
+
+/* b's lane where a's is NaN. */
+CDZ_INLINE word larger_of(word a, word b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+CDZ_INLINE float largest_lane(word v)
+{
+    return largest8(v);
+}
+
+/* v in the lanes of the positions from `at` on that lie in [begin, end), other elsewhere. */
+CDZ_INLINE word within(word v, size_t at, size_t begin, size_t end, word other)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const int low = (int)lanes_before(at, begin), high = (int)lanes_before(at, end);
+    const __m256i seen = _mm256_and_si256(_mm256_cmpgt_epi32(lane, _mm256_set1_epi32(low - 1)),
+                                          _mm256_cmpgt_epi32(_mm256_set1_epi32(high), lane));
+    return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(seen));
+}
+
+/* The eight sums of the softmax and the next numbers. */
+CDZ_INLINE __m256 add_eights(__m256 sum, word v)
+{
+    return _mm256_add_ps(sum, v);
+}
+
 /* Numbers that lie side by side; of Q8_0 still to be multiplied by their factors. */
 CDZ_INLINE word widen_word(const char *at)
 {
@@ -58,8 +97,7 @@ CDZ_INLINE word widen_factors(int i, const char *at, size_t group_bytes)
 
 /* acc[d..] += weight(p) * v[p][d..] for the dims past the last whole register; values are (positions, dim). */
 static void add_values_rest(size_t nq, const cdz_attend_query *query, const float *weights,
-                            size_t stride, const char *values, size_t dim, size_t d, size_t from,
-                            size_t to)
+                            const char *values, size_t dim, size_t d, size_t from, size_t to)
 {
     const cdz_kv_place first = {0, 0};
     const size_t bytes = cdz_dtype_bytes(CDZ_ATTEND_TYPE);
@@ -68,7 +106,7 @@ static void add_values_rest(size_t nq, const cdz_attend_query *query, const floa
             float sum = query[i].out[at];
             for (size_t p = from; p < to; p++) {
                 const float v = cdz_kv_read(CDZ_ATTEND_TYPE, values + (p * dim + at) * bytes, first);
-                sum = __builtin_fmaf(weights[i * stride + p], v, sum);
+                sum = __builtin_fmaf(weights[i * CDZ_KV_BLOCK + p], v, sum);
             }
             query[i].out[at] = sum;
         }

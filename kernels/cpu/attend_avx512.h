@@ -6,10 +6,12 @@
 #include "cpu/avx512.h"
 #include "ref/kv_layout.h"
 
-#define CDZ_TILE_QUERIES 8
+#define CDZ_TILE_QUERIES 12
 
 typedef __m512 word;
 enum { WORD = 16, TILE_QUERIES = CDZ_TILE_QUERIES, KEY_WORDS = 2 };
+
+#include "cpu/attend_softmax.h"
 
 CDZ_INLINE word word_of(float x)
 {
@@ -34,6 +36,63 @@ CDZ_INLINE word times(word a, word b)
 CDZ_INLINE void fma_word(word *acc, word a, word b)
 {
     fma16(acc, a, b);
+}
+
+CDZ_INLINE word minus(word a, word b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+/* cdz_exp of 0, less, or NaN: the same operations, but 2^n, which it multiplies by in two halves of which the first is
+ * exact, in one. */
+CDZ_INLINE word exp_of(word x)
+{
+    const word t = _mm512_max_ps(word_of(-104.0f), x); /* the second one where it is NaN */
+    const word magic = word_of(12582912.0f);
+    const word n = _mm512_sub_ps(_mm512_fmadd_ps(t, word_of(1.44269504f), magic), magic);
+    word r = _mm512_fmadd_ps(n, word_of(-0.693145752f), t);
+    r = _mm512_fmadd_ps(n, word_of(-1.42860677e-6f), r);
+    word p = _mm512_fmadd_ps(word_of(1.38319808e-3f), r, word_of(8.37550033e-3f));
+    p = _mm512_fmadd_ps(p, r, word_of(4.16694112e-2f));
+    p = _mm512_fmadd_ps(p, r, word_of(1.66664466e-1f));
+    p = _mm512_fmadd_ps(p, r, word_of(4.99999851e-1f));
+    p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, _mm512_add_ps(r, word_of(1.0f)));
+    return _mm512_scalef_ps(p, n);
+}
+
+/* b's lane where a's is NaN. */
+CDZ_INLINE word larger_of(word a, word b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+CDZ_INLINE __m256 lower_half(word v)
+{
+    return _mm512_castps512_ps256(v);
+}
+
+CDZ_INLINE __m256 upper_half(word v)
+{
+    return _mm512_extractf32x8_ps(v, 1);
+}
+
+CDZ_INLINE float largest_lane(word v)
+{
+    return largest8(_mm256_max_ps(lower_half(v), upper_half(v)));
+}
+
+/* v in the lanes of the positions from `at` on that lie in [begin, end), other elsewhere. */
+CDZ_INLINE word within(word v, size_t at, size_t begin, size_t end, word other)
+{
+    const __mmask16 seen =
+        (__mmask16)(first_columns(lanes_before(at, end)) & ~first_columns(lanes_before(at, begin)));
+    return _mm512_mask_mov_ps(other, seen, v);
+}
+
+/* The eight sums of the softmax and the next numbers, eight by eight. */
+CDZ_INLINE __m256 add_eights(__m256 sum, word v)
+{
+    return _mm256_add_ps(_mm256_add_ps(sum, lower_half(v)), upper_half(v));
 }
 
 CDZ_INLINE word widen_bytes(__m128i bytes)
@@ -83,15 +142,14 @@ CDZ_INLINE word widen_factors(int i, const char *at, size_t group_bytes)
 
 /* acc[d..] += weight(p) * v[p][d..] for the dims past the last whole register; values are (positions, dim). */
 static void add_values_rest(size_t nq, const cdz_attend_query *query, const float *weights,
-                            size_t stride, const char *values, size_t dim, size_t d, size_t from,
-                            size_t to)
+                            const char *values, size_t dim, size_t d, size_t from, size_t to)
 {
     const __mmask16 mask = first_columns(dim - d);
     for (size_t i = 0; i < nq; i++) {
         word acc = _mm512_maskz_loadu_ps(mask, query[i].out + d);
         for (size_t p = from; p < to; p++)
             fma16(&acc, load16_masked(CDZ_ATTEND_TYPE, values, p * dim + d, mask),
-                  word_of(weights[i * stride + p]));
+                  word_of(weights[i * CDZ_KV_BLOCK + p]));
         _mm512_mask_storeu_ps(query[i].out + d, mask, acc);
     }
 }

@@ -1,6 +1,6 @@
 /* attention.c - paged attention: which query heads make a tile, and who computes it.
  *
- * A tile is up to eight query heads that read the same kv head of the same sequence: the heads
+ * A tile is some query heads that read the same kv head of the same sequence: the heads
  * of a group, and those of the rows next to it in a prompt. Its kernel reads every block of keys
  * and values once for all of them. A tile is a chunk; a row's result hangs on its own positions
  * only, so tiles may be cut anywhere. */
@@ -8,7 +8,12 @@
 
 #include "cpu/cpu_backend.h"
 
-enum { ALONE_MACS = 65536, ROWS_AT_ONCE = 512 };
+enum {
+    ALONE_MACS = 65536,
+    ROWS_AT_ONCE = 512,
+    TILES_PER_THREAD = 4 /* wanted at least, of many queries */
+};
+_Static_assert(CDZ_ATTEND_QUERIES % CDZ_ATTEND_FEW == 0, "tile_height comes down to the few");
 
 /* The call's arguments, as the chunks see them: the caller's own, or copies in claimed memory. */
 typedef struct call {
@@ -40,6 +45,16 @@ typedef struct operands {
 static size_t ceil_div(size_t a, size_t b)
 {
     return (a + b - 1) / b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 static size_t group_of(const call *c)
@@ -148,9 +163,9 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         .blocks = c->rows[t->row].blocks,
         .scale = c->how.scale,
         .soft_cap = c->how.soft_cap,
-        .scores = scores,
+        .scores = scores + CDZ_ATTEND_QUERIES * dim,
+        .queries = scores,
     };
-    size_t begin = SIZE_MAX, end = 0;
     for (size_t i = 0; i < t->n; i++) {
         size_t row, head;
         locate(c, t, i, &row, &head);
@@ -164,10 +179,7 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
                           ? c->how.bias + head * c->how.bias_stride + c->how.bias_zero - position
                           : NULL;
         query->sink = c->how.sinks ? c->how.sinks + head : NULL;
-        if (query->begin < begin) begin = query->begin;
-        if (query->end > end) end = query->end;
     }
-    a.score_stride = (ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK) * CDZ_KV_BLOCK;
     if (a.latents) {
         a.room = a.scores;
         a.scores += CDZ_KV_BLOCK * wide;
@@ -192,7 +204,7 @@ static void visit_alone(void *arg, const tile *t)
 static void alone(cpu_backend *cpu, const call *c)
 {
     alone_arg arg = {c, cdz_pool_scratch(cpu->pool)};
-    each_tile(c, CDZ_ATTEND_QUERIES, visit_alone, &arg);
+    each_tile(c, CDZ_ATTEND_FEW, visit_alone, &arg);
 }
 
 static bool is_small(const call *c)
@@ -228,10 +240,34 @@ static void commit_chunk(const void *operand, size_t chunk, const void *scratch)
     }
 }
 
-/* Queries of a tile: eight, or fewer when the tiles would not go round. */
+/* Scores of one query of the widest tile of so many: its rows' ranges together, rounded out to whole blocks. */
+static size_t widest_range(const call *c, size_t height)
+{
+    const size_t rows = height / group_of(c) + 2; /* of a tile, at most */
+    size_t widest = 0;
+    for (size_t row = 0, n; row < c->m; row += n) {
+        n = run_length(c, row);
+        for (size_t r = row; r < row + n; r++) {
+            size_t begin = SIZE_MAX, end = 0;
+            for (size_t i = r; i < row + n && i < r + rows; i++) {
+                begin = smaller(begin, first_seen(c, c->rows[i].position));
+                end = larger(end, end_seen(&c->rows[i]));
+            }
+            widest = larger(widest, ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK);
+        }
+    }
+    return (widest + 1) * CDZ_KV_BLOCK; /* one more where a head holds less */
+}
+
+/* Queries of a tile: as many as their scores have room for, since each tile reads all keys and values of its range again,
+ * but leaving work for all threads; a few at least, or fewer when the tiles would not go round. */
 static size_t tile_height(const call *c, uint32_t threads)
 {
     size_t height = CDZ_ATTEND_QUERIES;
+    while (height > CDZ_ATTEND_FEW &&
+           (height * widest_range(c, height) > CDZ_ATTEND_SCORES ||
+            each_tile(c, height, NULL, NULL) < (size_t)TILES_PER_THREAD * threads))
+        height -= CDZ_ATTEND_FEW;
     while (height > 1 && each_tile(c, height, NULL, NULL) < threads) height /= 2;
     return height;
 }

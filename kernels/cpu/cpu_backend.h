@@ -19,7 +19,9 @@ enum {
     CDZ_M_BLOCK =
         516, /* activation rows of one packed block: a pass of 512 is one; 12 and 6 divide it */
     CDZ_OUT_FLOATS = CDZ_M_BLOCK * CDZ_BLOCK_ROWS, /* outputs of a chunk, in scratch */
-    CDZ_ALONE_WORK = 65536 /* bytes of weights times rows below which no thread is called */
+    CDZ_ATTEND_FEW = 8, /* queries of a tile for whose scores there is room however much they see */
+    CDZ_ATTEND_SCORES = 262144, /* of a tile of more, together: a megabyte */
+    CDZ_ALONE_WORK = 65536      /* bytes of weights times rows below which no thread is called */
 };
 
 /* Scratch of a thread: outputs, then packed weights; or outputs, then attention scores. */

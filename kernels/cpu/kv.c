@@ -32,9 +32,11 @@ size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape)
 cdz_kv *cdz_cpu_open_store(cdz_backend *b, cdz_kv *kv, size_t bytes, size_t positions)
 {
     cpu_backend *cpu = cdz_cpu(b);
-    size_t scratch;
-    if (__builtin_mul_overflow(positions + CDZ_KV_BLOCK * kv->shape.head_dim,
-                               sizeof(float) * CDZ_ATTEND_QUERIES, &scratch))
+    size_t scores, scratch = (2 * CDZ_ATTEND_QUERIES + CDZ_KV_BLOCK) * kv->shape.head_dim;
+    if (__builtin_mul_overflow(positions, CDZ_ATTEND_FEW, &scores)) scores = SIZE_MAX;
+    if (scores < CDZ_ATTEND_SCORES) scores = CDZ_ATTEND_SCORES;
+    if (__builtin_add_overflow(scratch, scores, &scratch) ||
+        __builtin_mul_overflow(scratch, sizeof(float), &scratch))
         scratch = 0;
     if (scratch) kv->memory = cdz_aligned_zeroed(bytes);
     if (kv->memory) cdz_cpu_spread_pages(b, kv->memory, bytes);

@@ -329,6 +329,68 @@ static void a_row_does_not_feel_its_company(void **state)
     each_variant(company_in);
 }
 
+/* A tile has fewer queries where their scores would take too much room: the last rows of texts so long that it has 24, 16 and 8, and
+ * of one that looks back over a window. The scalar set, asked row by row, makes one tile of each. */
+enum { LONG_ROWS = 90, LONG_BLOCKS = 17000 / CDZ_KV_BLOCK + 1, LONG_DIM = 8, LONG_HEADS = 3 };
+
+typedef struct long_text {
+    int32_t blocks[LONG_BLOCKS];
+    float *kv, *q;
+} long_text;
+
+static void attend_long(const char *variant, const long_text *t, size_t end, size_t window,
+                        bool row_by_row, float *out)
+{
+    const size_t width = LONG_HEADS * LONG_DIM, step = row_by_row ? 1 : LONG_ROWS;
+    const cdz_kv_shape shape = {1, 1, LONG_DIM, CDZ_F32, 0};
+    const cdz_attention how = {.n_heads = LONG_HEADS, .scale = 0.5f, .window = (uint32_t)window};
+    cdz_backend *b = make_backend(variant, 2);
+    cdz_kv *kv = b->api->kv_create(b, &shape, LONG_BLOCKS);
+    cdz_kv_row *rows = must_alloc(end * sizeof *rows);
+    for (size_t p = 0; p < end; p++) rows[p] = (cdz_kv_row){t->blocks, (uint32_t)p, 0, NULL};
+    b->api->kv_write(b, kv, 0, t->kv, LONG_DIM, t->kv + LONG_DIM, LONG_DIM, rows, end);
+    for (size_t r = 0; r < LONG_ROWS; r += step)
+        b->api->attention(b, out + r * width, width, t->q + r * width, width, kv, 0,
+                          rows + end - LONG_ROWS + r, step, &how);
+    free(rows);
+    b->api->kv_destroy(b, kv);
+    b->api->destroy(b);
+}
+
+static long_text long_one;
+static float *long_expected[8];
+
+static void long_in(const char *variant)
+{
+    static const struct {
+        size_t end, window;
+    } cases[] = {{10700, 0}, {10950, 0}, {16300, 0}, {16900, 0}, {17000, 10850}, {17000, 16200}};
+    const size_t width = LONG_HEADS * LONG_DIM, bytes = LONG_ROWS * width * sizeof(float);
+    float *out = must_alloc(bytes);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!long_expected[i]) {
+            long_expected[i] = must_alloc(bytes);
+            attend_long("scalar", &long_one, cases[i].end, cases[i].window, true, long_expected[i]);
+        }
+        attend_long(variant, &long_one, cases[i].end, cases[i].window, false, out);
+        assert_same_rows(variant, out, width, long_expected[i], width, LONG_ROWS, width);
+    }
+    free(out);
+}
+
+static void long_texts_have_the_same_bits(void **state)
+{
+    (void)state;
+    rng r = {91};
+    for (int32_t i = 0; i < LONG_BLOCKS; i++) long_one.blocks[i] = (i * 5 + 3) % LONG_BLOCKS;
+    long_one.kv = random_floats(&r, (LONG_BLOCKS * CDZ_KV_BLOCK + 1) * LONG_DIM);
+    long_one.q = random_floats(&r, LONG_ROWS * LONG_HEADS * LONG_DIM);
+    each_variant(long_in);
+    free(long_one.kv);
+    free(long_one.q);
+    for (size_t i = 0; i < 8; i++) free(long_expected[i]);
+}
+
 /* Positions that a row does not see may hold anything: what a truncated sequence left there,
  * even NaN. */
 static void leftovers_in(const char *variant)
@@ -561,6 +623,7 @@ int main(void)
         cmocka_unit_test(near_the_exact_attention),
         cmocka_unit_test(bits_equal_for_all_chunkings_and_threads),
         cmocka_unit_test(a_row_does_not_feel_its_company),
+        cmocka_unit_test(long_texts_have_the_same_bits),
         cmocka_unit_test(unseen_positions_do_not_matter),
         cmocka_unit_test(nan_is_not_hidden),
         cmocka_unit_test(copied_blocks_read_the_same),
