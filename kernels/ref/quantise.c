@@ -37,25 +37,39 @@ static void to_plain(cdz_dtype dtype, void *y, const float *x, size_t n)
 
 /* ---- blocks of 32 ---- */
 
-/* v cut towards zero, in [0, most]. */
-static uint8_t level(float v, int most)
-{
-    if (!(v > 0.0f)) return 0;
-    return (uint8_t)(v >= (float)most ? most : (int)v);
-}
-
 static float inverse(float d)
 {
     return d != 0.0f ? 1.0f / d : 0.0f;
 }
 
-/* The one of largest magnitude, the first among equals, with its sign. */
-static float extreme(const float *x, size_t n)
+/* v cut towards zero, in [0, most]. Without branches, so that compilers do several at once. */
+static int level(float v, int most)
+{
+    v = v > 0.0f ? v : 0.0f;
+    return (int)(v < (float)most ? v : (float)most);
+}
+
+/* The one of largest magnitude, the first among equals, with its sign; what is no number is none. */
+static float extreme_number(const float *x, size_t n)
 {
     float most = 0;
     for (size_t i = 0; i < n; i++)
         if (fabsf(x[i]) > fabsf(most)) most = x[i];
     return most;
+}
+
+/* Magnitudes are in the order of their bits. */
+static float extreme(const float *x, size_t n)
+{
+    int32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int32_t size = (int32_t)(cdz_bits_of_float(x[i]) & 0x7fffffff);
+        most = size > most ? size : most;
+    }
+    if (most > 0x7f800000) return extreme_number(x, n);
+    for (size_t i = 0; i < n; i++)
+        if ((int32_t)(cdz_bits_of_float(x[i]) & 0x7fffffff) == most) return most ? x[i] : 0.0f;
+    return 0.0f;
 }
 
 static void range(const float *x, size_t n, float *low, float *high)
@@ -71,23 +85,26 @@ static void range(const float *x, size_t n, float *low, float *high)
 static void to_q8_0(uint8_t *b, const float *x)
 {
     const float d = fabsf(extreme(x, BLOCK)) / 127.0f, id = inverse(d);
+    int whole[BLOCK];
     cdz_put_u16(b, cdz_narrow_f16(d));
+    for (size_t i = 0; i < BLOCK; i++) whole[i] = level(fabsf(x[i] * id), 127);
     for (size_t i = 0; i < BLOCK; i++) {
-        const float v = x[i] * id;
-        const uint8_t size = level(roundf(fabsf(v)), 127);
-        b[2 + i] = (uint8_t)(v < 0.0f ? -(int)size : (int)size);
+        const int below = x[i] * id < 0.0f ? -1 : 0;
+        const int up = fabsf(x[i] * id) - (float)whole[i] >= 0.5f ? whole[i] < 127 : 0;
+        whole[i] = ((whole[i] + up) ^ below) - below;
     }
+    for (size_t i = 0; i < BLOCK; i++) b[2 + i] = (uint8_t)whole[i];
 }
 
 /* Nibbles to bytes 0 to 15, low ones first; fifth bits, if any, as a little-endian word. */
 static void put_nibbles(uint8_t *to, uint8_t *fifth, const uint8_t q[BLOCK])
 {
-    uint32_t bits = 0;
-    for (size_t i = 0; i < BLOCK / 2; i++) {
-        to[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
-        bits |= (uint32_t)(q[i] >> 4) << i | (uint32_t)(q[i + 16] >> 4) << (i + 16);
+    for (size_t i = 0; i < BLOCK / 2; i++) to[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
+    for (size_t b = 0; fifth && b < 4; b++) { /* bit i of each is that of byte i */
+        uint64_t eight = 0;
+        for (size_t i = 0; i < 8; i++) eight |= (uint64_t)q[8 * b + i] << 8 * i;
+        fifth[b] = (uint8_t)((eight >> 4 & 0x0101010101010101) * 0x0102040810204080 >> 56);
     }
-    for (size_t b = 0; fifth && b < 4; b++) fifth[b] = (uint8_t)(bits >> 8 * b);
 }
 
 /* Levels around zero: d is such that the extreme gets the lowest one. */
@@ -95,7 +112,8 @@ static void to_symmetric(uint8_t *b, const float *x, int half)
 {
     uint8_t q[BLOCK];
     const float d = extreme(x, BLOCK) / (float)-half, id = inverse(d);
-    for (size_t i = 0; i < BLOCK; i++) q[i] = level(x[i] * id + ((float)half + 0.5f), 2 * half - 1);
+    for (size_t i = 0; i < BLOCK; i++)
+        q[i] = (uint8_t)level(x[i] * id + ((float)half + 0.5f), 2 * half - 1);
     cdz_put_u16(b, cdz_narrow_f16(d));
     put_nibbles(b + (half == 8 ? 2 : 6), half == 8 ? NULL : b + 2, q);
 }
@@ -107,7 +125,7 @@ static void to_shifted(uint8_t *b, const float *x, int most)
     float low, high;
     range(x, BLOCK, &low, &high);
     const float d = (high - low) / (float)most, id = inverse(d);
-    for (size_t i = 0; i < BLOCK; i++) q[i] = level((x[i] - low) * id + 0.5f, most);
+    for (size_t i = 0; i < BLOCK; i++) q[i] = (uint8_t)level((x[i] - low) * id + 0.5f, most);
     cdz_put_u16(b, cdz_narrow_f16(d));
     cdz_put_u16(b + 2, cdz_narrow_f16(low));
     put_nibbles(b + (most == 15 ? 4 : 8), most == 15 ? NULL : b + 4, q);
