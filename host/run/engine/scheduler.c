@@ -383,12 +383,13 @@ static void run_pass(cdz_engine *engine, cdz_run_model *model, cdz_want *const *
 static void bring_panels(cdz_engine *engine, cdz_run_model *model)
 {
     if (model->has_run && cdz_weights_panels_left(model->weights)) {
-        cdz_weights_more_panels(model->weights, model->device);
         cdz_profile_mark(engine->profile, CDZ_WORK_MATMUL);
-    } else if (model->has_run &&
-               cdz_screening_more(&model->screening, model->weights, model->device)) {
+        cdz_weights_more_panels(model->weights, model->device);
+    } else if (model->has_run) {
         cdz_profile_mark(engine->profile, CDZ_WORK_HEAD);
+        cdz_screening_more(&model->screening, model->weights, model->device);
     }
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
     model->has_run = true;
 }
 

@@ -115,7 +115,7 @@ static bool may_screen(cdz_loop *loop, const cdz_fuse_wishes *wish, cdz_screen *
     if (!loop->rows.keeping.may || wish->open || wish->divisor != 0.0f ||
         wish->least > CDZ_SCREEN_LEAST)
         return false;
-    *screen = cdz_screening_want(&loop->rows.model->screening, loop->n_open, wish->least > 1);
+    *screen = cdz_screening_want(&loop->rows.model->screening, wish->least > 1);
     return *screen != NULL;
 }
 

@@ -18,7 +18,7 @@
 enum {
     PANEL = CDZ_PANEL_ROWS,
     WAIT =
-        75, /* rows to wait for, if each read as many bytes less as the head has weights: what making it costs */
+        55, /* passes to wait for, if each read as many bytes less as the head has weights: what making it costs */
     PASSES = 16,       /* over which it is made */
     PIECE = 256,       /* columns at a time */
     BLOCK = 32,        /* of activations that are rounded together */
@@ -104,7 +104,7 @@ cdz_status cdz_screen_check(cdz_screen_use how, const cdz_weights *weights,
                    weights->folder, why);
 }
 
-/* How many rows would have to be screened before the copy is made; UINT32_MAX: it is not. */
+/* How many passes would have to be screened before the copy is made; UINT32_MAX: it is not. */
 static uint32_t wait_for(cdz_screen_use how, const cdz_weights *w, const cdz_backend *b)
 {
     const cdz_weight *head = &w->head.w;
@@ -257,30 +257,31 @@ static void make_more(cdz_screen *s, cdz_backend *backend)
     s->done += n;
 }
 
-bool cdz_screening_more(cdz_screening *screening, const cdz_weights *weights, cdz_backend *backend)
+void cdz_screening_more(cdz_screening *screening, const cdz_weights *weights, cdz_backend *backend)
 {
-    if (screening->how == CDZ_SCREEN_OFF || screening->wanted == 0) return false;
+    if (screening->asked && screening->wanted < UINT32_MAX - 1) screening->wanted++;
+    screening->asked = false;
+    if (screening->how == CDZ_SCREEN_OFF || screening->wanted == 0) return;
     if (screening->wait == 0) screening->wait = wait_for(screening->how, weights, backend);
-    if (screening->wanted < screening->wait) return false;
+    if (screening->wanted < screening->wait) return;
     if (!screening->made) screening->made = new_screen(weights, backend);
     cdz_screen *s = screening->made;
     if (!s) screening->wait = UINT32_MAX;
-    if (!s || s->done == s->n_panels) return false;
+    if (!s || s->done == s->n_panels) return;
     make_more(s, backend);
     if (!isfinite(s->longest)) { /* of a head with infinities nothing is bounded */
         cdz_screening_free(screening, backend);
         screening->wait = UINT32_MAX;
-        return true;
+        return;
     }
     if (s->done == s->n_panels)
         atomic_store(&screening->bytes, copy_bytes(s->head) + 2 * s->n_panels * sizeof(float));
-    return true;
 }
 
-cdz_screen *cdz_screening_want(cdz_screening *screening, uint32_t rows, bool several)
+cdz_screen *cdz_screening_want(cdz_screening *screening, bool several)
 {
     if (screening->how == CDZ_SCREEN_OFF) return NULL;
-    screening->wanted += rows < UINT32_MAX - 1 - screening->wanted ? rows : 0;
+    screening->asked = true;
     cdz_screen *s = screening->made;
     if (!s || s->done < s->n_panels) return NULL;
     return cdz_rest_goes_on(&s->rest[several]) ? NULL : s;

@@ -29,7 +29,8 @@ typedef struct cdz_screen cdz_screen;
 /* A model's screen, if it has one, and the steps that asked for it. Zeros are one. */
 typedef struct cdz_screening {
     cdz_screen_use how;
-    uint32_t wanted;  /* rows that could have been screened so far */
+    bool asked;       /* since the last pass */
+    uint32_t wanted;  /* passes that could have been screened so far */
     uint32_t wait;    /* from how many on the copy is made; 0: not known yet, UINT32_MAX: never */
     cdz_screen *made; /* NULL: there is none */
     atomic_ullong bytes; /* [any] of the copy once it is whole; 0 before */
@@ -42,11 +43,11 @@ cdz_status cdz_screen_check(cdz_screen_use how, const cdz_weights *weights,
                             const cdz_backend *backend, cdz_error *err);
 void cdz_screening_free(cdz_screening *screening, cdz_backend *backend);
 
-/* [between passes] Makes some more of the copy, if it is wanted, and of use. True: something was done. */
-bool cdz_screening_more(cdz_screening *screening, const cdz_weights *weights, cdz_backend *backend);
-/* Counts rows of a step that might be screened, for the best token or for several. The screen; NULL: there is none, or not yet,
+/* [between passes] Counts the pass before, if a step of it might have been screened, and makes some more of the copy, if it is of use by now. */
+void cdz_screening_more(cdz_screening *screening, const cdz_weights *weights, cdz_backend *backend);
+/* For a step that might be screened, for the best token or for several. The screen; NULL: there is none, or not yet,
  * or it rests, since too many tokens were possible the last times. */
-cdz_screen *cdz_screening_want(cdz_screening *screening, uint32_t rows, bool several);
+cdz_screen *cdz_screening_want(cdz_screening *screening, bool several);
 
 /* Hidden states that the head reads are as wide as this. */
 size_t cdz_screen_width(const cdz_screen *screen);

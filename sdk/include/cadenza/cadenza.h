@@ -164,7 +164,7 @@ typedef struct cdz_model_options {
     const char *control_vector_layer_range;
     /* The best tokens are found in a copy of the head in 5 bits, and those that it leaves possible in the head itself: steps that
      * choose the best token, or draw from the best few, read less and give the same tokens. "auto" or NULL: on the CPU, if a
-     * step reads a tenth less, once as many rows would have used it as making it costs; "on": from the first step on,
+     * step reads a tenth less, once as many steps would have used it as making it costs; "on": from the first step on,
      * CDZ_E_UNSUPPORTED where the head does not allow it; "off". docs/performance.md#the-head */
     const char *head_screen;
 } cdz_model_options;
