@@ -154,6 +154,10 @@ static float *activations(model *m, size_t columns)
     return must(m->b->api->alloc(m->b, MOST_ROWS * columns * sizeof(float)), "activations");
 }
 
+static const char *const kv_names[] = {"f32", "f16", "bf16", "q8_0"};
+static const cdz_dtype kv_types[] = {CDZ_F32, CDZ_F16, CDZ_BF16, CDZ_Q8_0};
+enum { N_KV_TYPES = sizeof kv_types / sizeof *kv_types };
+
 /* A store for n sequences of `length` positions. False: the device has no room for it. */
 static bool make_store(model *m, size_t n, size_t length, cdz_dtype kv_type)
 {
@@ -162,7 +166,7 @@ static bool make_store(model *m, size_t n, size_t length, cdz_dtype kv_type)
     m->b->api->memory(m->b, &left, &total);
     m->blocks_each = length / CDZ_KV_BLOCK + 1;
     const size_t bytes = 2 * m->s->layers * n * m->blocks_each * CDZ_KV_BLOCK * m->s->kv_heads *
-                         m->s->dim * cdz_dtype_bytes(kv_type);
+                         cdz_row_bytes(kv_type, m->s->dim);
     m->kv = bytes < left - left / 16 ? m->b->api->kv_create(m->b, &shape, n * m->blocks_each) : NULL;
     if (!m->kv) return false;
     m->blocks = must(malloc(n * m->blocks_each * sizeof *m->blocks), "block lists");
@@ -423,8 +427,8 @@ static void measure_decode(model *m, const subject *of, const settings *o, cdz_d
         return;
     }
     const double step = decode_time(m, batch, context, o->steps);
-    const double kv = 2.0 * (double)(m->s->layers * m->s->kv_heads * m->s->dim * context * batch) *
-                      (double)cdz_dtype_bytes(kv_type);
+    const double kv = 2.0 * (double)(m->s->layers * m->s->kv_heads * context * batch) *
+                      (double)cdz_row_bytes(kv_type, m->s->dim);
     print_decode(of, o, batch, context, step, (double)m->weight_bytes + kv);
     drop_store(m);
 }
@@ -445,9 +449,9 @@ static void measure(const model_shape *s, size_t type, cdz_backend *b, double ra
                     const settings *o)
 {
     model m;
-    const cdz_dtype kv_type = strcmp(o->kv, "f32") == 0   ? CDZ_F32
-                              : strcmp(o->kv, "f16") == 0 ? CDZ_F16
-                                                          : CDZ_BF16;
+    cdz_dtype kv_type = CDZ_F32;
+    for (size_t i = 0; i < N_KV_TYPES; i++)
+        if (strcmp(o->kv, kv_names[i]) == 0) kv_type = kv_types[i];
     const subject of = {s, weight_types[type].name, o->kv, rate};
     if (s->hidden % cdz_dtype_block(weight_types[type].dtype)) {
         print_left_out(&of, o, "its rows are no whole blocks");
@@ -526,12 +530,11 @@ static bool take_value(settings *o, const char *name, const char *value)
 {
     static const char *const shape_names[] = {"0.5B", "1B", "7B", "8B", "tiny"},
                              *const type_names[] = {"f32",  "bf16",  "q8_0", "q4_0",
-                                                    "q4_k", "mxfp4", "fp8"},
-                             *const kv_names[] = {"f32", "f16", "bf16"};
+                                                    "q4_k", "mxfp4", "fp8"};
     if (strcmp(name, "--shapes") == 0) return are_names(o->shapes = value, shape_names, 5);
     if (strcmp(name, "--weights") == 0) return are_names(o->weights = value, type_names, 7);
     if (strcmp(name, "--kv") == 0)
-        return are_names(o->kv = value, kv_names, 3) && !strchr(value, ',');
+        return are_names(o->kv = value, kv_names, N_KV_TYPES) && !strchr(value, ',');
     if (strcmp(name, "--contexts") == 0) return read_list(value, 1u << 20, &o->contexts);
     if (strcmp(name, "--batches") == 0) return read_list(value, MOST_BATCH, &o->batches);
     if (strcmp(name, "--prompts") == 0) return read_list(value, 1u << 20, &o->prompts);

@@ -11,27 +11,23 @@ static constexpr size_t PARTIAL_BYTES = (size_t)64 << 20;
 
 struct cdz_kv {
     cdz_kv_shape shape;
-    size_t n_blocks, block_size; /* elements of a block */
+    size_t n_blocks, block_bytes;
     uint8_t *memory;
 };
 
 /* ---- the store ---- */
 
-/* Elements of a block; 0 when the shape is empty or does not fit. */
-static size_t block_size(const cdz_kv_shape *shape)
+/* 0 when the shape is empty or does not fit. */
+size_t cuda_kv_block_bytes(cdz_backend *, const cdz_kv_shape *shape)
 {
     size_t n;
-    if (shape->type >= CDZ_N_PLAIN || shape->value_dim > shape->head_dim) return 0;
+    if (shape->type >= CDZ_N_KV || shape->head_dim % cdz_dtype_block(shape->type)) return 0;
+    if (shape->value_dim > shape->head_dim || (shape->value_dim && shape->type >= CDZ_N_PLAIN))
+        return 0;
     if (__builtin_mul_overflow(shape->n_layers, shape->n_kv_heads, &n)) return 0;
     if (__builtin_mul_overflow(n, shape->head_dim, &n)) return 0;
     if (__builtin_mul_overflow(n, (size_t)(shape->value_dim ? 1 : 2) * CDZ_KV_BLOCK, &n)) return 0;
-    return n > SIZE_MAX / sizeof(float) ? 0 : n;
-}
-
-size_t cuda_kv_block_bytes(cdz_backend *, const cdz_kv_shape *shape)
-{
-    const size_t size = block_size(shape);
-    return size ? size * cdz_dtype_bytes(shape->type) : 0;
+    return n > SIZE_MAX / sizeof(float) ? 0 : cdz_row_bytes(shape->type, n);
 }
 
 cdz_kv *cuda_kv_create(cdz_backend *base, const cdz_kv_shape *shape, size_t n_blocks)
@@ -43,7 +39,7 @@ cdz_kv *cuda_kv_create(cdz_backend *base, const cdz_kv_shape *shape, size_t n_bl
     if (__builtin_mul_overflow(block_bytes, n_blocks, &bytes)) return nullptr;
     cdz_kv *kv = static_cast<cdz_kv *>(calloc(1, sizeof *kv));
     if (!kv) return nullptr;
-    *kv = {*shape, n_blocks, block_size(shape), static_cast<uint8_t *>(cuda_alloc(base, bytes))};
+    *kv = {*shape, n_blocks, block_bytes, static_cast<uint8_t *>(cuda_alloc(base, bytes))};
     if (kv->memory) return kv;
     free(kv);
     return nullptr;
@@ -58,7 +54,7 @@ void cuda_kv_destroy(cdz_backend *base, cdz_kv *kv)
 
 void cuda_kv_copy(cdz_backend *base, cdz_kv *kv, int32_t to, int32_t from)
 {
-    const size_t bytes = kv->block_size * cdz_dtype_bytes(kv->shape.type);
+    const size_t bytes = kv->block_bytes;
     gpu_within(cuda_of(base)->g, kv->memory + (size_t)to * bytes, kv->memory + (size_t)from * bytes,
                bytes);
 }
@@ -67,9 +63,11 @@ static kv_view view_of(const cdz_kv *kv, size_t layer)
 {
     const cdz_kv_shape *s = &kv->shape;
     const bool latents = s->value_dim;
+    const size_t keys_bytes = CDZ_KV_BLOCK * cdz_row_bytes(s->type, s->head_dim);
     return {kv->memory,
-            kv->block_size,
-            (size_t)(latents ? 1 : 2) * CDZ_KV_BLOCK * s->head_dim,
+            kv->block_bytes,
+            (latents ? 1 : 2) * keys_bytes,
+            keys_bytes,
             s->n_kv_heads,
             s->head_dim,
             layer,
@@ -247,6 +245,7 @@ static void launch_items(cuda_backend *b, const attend_call &call, size_t height
     switch (call.kv.type) {
     case CDZ_F16: launch_items_of<CDZ_F16>(b, call, height, shape); break;
     case CDZ_BF16: launch_items_of<CDZ_BF16>(b, call, height, shape); break;
+    case CDZ_Q8_0: launch_items_of<CDZ_Q8_0>(b, call, height, shape); break;
     default: launch_items_of<CDZ_F32>(b, call, height, shape);
     }
 }

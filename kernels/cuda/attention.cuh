@@ -5,6 +5,9 @@
  * neighbours. They are of the store's type, rounded as the CPU rounds them, and widened when read. Of
  * latents there are keys alone, whose first numbers are the values.
  *
+ * Q8_0: 32 dims of a position share a factor. Keys lie as [head_dim / 4][CDZ_KV_BLOCK][4] numbers, then
+ * [head_dim / 32][CDZ_KV_BLOCK] factors in float16; values as [CDZ_KV_BLOCK][head_dim] numbers, then factors likewise.
+ *
  * One order for every way of computing it. Positions are cut into spans at absolute multiples of 256.
  * In a span
  *   score(p) as in ref_attention.c, m the largest,  weight(p) = exp(score(p) - m)
@@ -24,12 +27,13 @@ enum {
     SPAN = 256,      /* positions; a thread each */
     QUARTERS = 4,    /* of a span */
     ATTEND_MOST = 8, /* queries of an item: a warp each for the softmax */
+    KV_RUN = 32,     /* dims of a position that share a factor: a warp's lanes */
 };
 
-/* In elements of the store's type. */
 struct kv_view {
     uint8_t *memory;
-    size_t block_size, head_size; /* of a block; of one kv head in one layer of it */
+    size_t block_bytes, head_bytes; /* of a block; of one kv head in one layer of it */
+    size_t keys_bytes;              /* of that head's keys, which its values follow */
     size_t n_kv_heads, dim, layer;
     size_t value_dim; /* dim, or less of latents */
     bool latents;
@@ -67,38 +71,106 @@ struct attend_call {
     uint32_t window, group;
 };
 
-/* Its first element's place in the store. */
-__device__ inline size_t kv_head_of(const kv_view &kv, int32_t block, size_t head)
+__device__ inline uint8_t *kv_head_of(const kv_view &kv, int32_t block, size_t head)
 {
-    return (size_t)block * kv.block_size + (kv.layer * kv.n_kv_heads + head) * kv.head_size;
+    return kv.memory + (size_t)block * kv.block_bytes +
+           (kv.layer * kv.n_kv_heads + head) * kv.head_bytes;
 }
 
-/* Of position p the place of value d, and how far from a position to the next. */
-__device__ inline size_t kv_value_of(const kv_view &kv, int32_t block, size_t head, uint32_t p,
-                                     size_t d)
+/* Keys or values of Q8_0: the factor of the run that dim d lies in. */
+__device__ inline const uint8_t *kv_factor(const kv_view &kv, const uint8_t *numbers, size_t within,
+                                           size_t d)
 {
-    const size_t within = p % CDZ_KV_BLOCK, first = kv_head_of(kv, block, head);
-    return kv.latents ? first + d * CDZ_KV_BLOCK + within
-                      : first + (CDZ_KV_BLOCK + within) * kv.dim + d;
+    return numbers + CDZ_KV_BLOCK * kv.dim + 2 * (d / KV_RUN * CDZ_KV_BLOCK + within);
 }
 
-__device__ inline size_t kv_value_step(const kv_view &kv)
+/* Keys of Q8_0: where the numbers of dims d to d + 3 lie, d a multiple of four. */
+__device__ inline size_t kv_fours(size_t within, size_t d)
 {
-    return kv.latents ? 1 : kv.dim;
+    return (d * CDZ_KV_BLOCK) + 4 * within;
+}
+
+/* Number d of the key of a position. */
+template <int T>
+__device__ inline float kv_key(const kv_view &kv, const uint8_t *head, size_t within, size_t d)
+{
+    if (T != CDZ_Q8_0) return load1<T>(head, d * CDZ_KV_BLOCK + within);
+    const int8_t q = (int8_t)head[kv_fours(within, d / 4 * 4) + d % 4];
+    return (float)q * f16_at(kv_factor(kv, head, within, d));
+}
+
+/* Number d of the values of the positions of a block, from the element `at` on; the step to the next position's. */
+struct kv_values {
+    const uint8_t *from, *factors; /* of Q8_0 the one of position 0 */
+    size_t at, step;
+};
+
+__device__ inline kv_values kv_values_of(const kv_view &kv, const uint8_t *head, size_t within,
+                                         size_t d)
+{
+    if (kv.latents) return {head, nullptr, d * CDZ_KV_BLOCK + within, 1};
+    const uint8_t *from = head + kv.keys_bytes;
+    return {from, kv_factor(kv, from, 0, d), within * kv.dim + d, kv.dim};
+}
+
+template <int T> __device__ inline float kv_value(const kv_values &v, size_t within)
+{
+    if (T != CDZ_Q8_0) return load1<T>(v.from, v.at);
+    return (float)(int8_t)v.from[v.at] * f16_at(v.factors + 2 * within);
 }
 
 /* Stores stay finite: what float16 cannot hold becomes its largest number. */
-__device__ inline void kv_put(const kv_view &kv, size_t at, float x)
+__device__ inline float kv_kept(float x, float most)
 {
-    const float most = 65504.0f;
+    return x > most ? most : x < -most ? -most : x;
+}
+
+__device__ inline void kv_put(const kv_view &kv, uint8_t *to, size_t at, float x)
+{
     if (kv.type == CDZ_F32)
-        reinterpret_cast<float *>(kv.memory)[at] = x;
+        reinterpret_cast<float *>(to)[at] = x;
     else
-        reinterpret_cast<uint16_t *>(kv.memory)[at] = kv.type == CDZ_BF16
-                                                          ? round_bf16(x)
-                                                          : round_f16(x > most    ? most
-                                                                      : x < -most ? -most
-                                                                                  : x);
+        reinterpret_cast<uint16_t *>(to)[at] =
+            kv.type == CDZ_BF16 ? round_bf16(x) : round_f16(kv_kept(x, 65504.0f));
+}
+
+__device__ inline float warp_largest(float v)
+{
+    for (unsigned apart = 16; apart; apart /= 2) {
+        const float other = __shfl_xor_sync(GPU_ALL, v, apart);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
+/* A lane's number of a run, of which each lane has one, and the run's factor: as in a block of Q8_0, halves away from zero. A
+ * factor that is not a number stands for a number among them that is none. */
+struct kv_number {
+    int8_t q;
+    uint16_t factor;
+};
+
+__device__ inline kv_number kv_round(float x)
+{
+    const bool none = x != x;
+    const float kept = kv_kept(x, 65504.0f * 127.0f);
+    const float d = warp_largest(none ? 0.0f : fabsf(kept)) / 127.0f;
+    const float v = kept * (d != 0.0f ? 1.0f / d : 0.0f), size = fabsf(v);
+    int q = none ? 0 : size < 127.0f ? (int)size : 127;
+    if (q < 127 && size - (float)q >= 0.5f) q++;
+    const bool any = warp_largest(none ? 1.0f : 0.0f) != 0.0f;
+    return {(int8_t)(v < 0.0f ? -q : q), any ? (uint16_t)0x7e00 : round_f16(d)};
+}
+
+/* One number of Q8_0, by its lane; the first lane of a run writes the factor. */
+__device__ inline void kv_put_run(const kv_view &kv, uint8_t *numbers, size_t at, size_t within,
+                                  size_t d, float x)
+{
+    const kv_number n = kv_round(x);
+    numbers[at] = (uint8_t)n.q;
+    if (d % KV_RUN == 0)
+        *reinterpret_cast<uint16_t *>(const_cast<uint8_t *>(kv_factor(kv, numbers, within, d))) =
+            n.factor;
 }
 
 __device__ inline uint32_t first_seen(uint32_t position, uint32_t window)
@@ -117,10 +189,15 @@ __global__ void __launch_bounds__(256)
     const int32_t block = blocks[row.list + row.position / CDZ_KV_BLOCK];
     for (size_t i = threadIdx.x; i < kv.n_kv_heads * kv.dim; i += blockDim.x) {
         const size_t d = i % kv.dim;
-        const size_t head = kv_head_of(kv, block, i / kv.dim);
-        kv_put(kv, head + d * CDZ_KV_BLOCK + within, k[blockIdx.x * ldk + i]);
-        if (!kv.latents)
-            kv_put(kv, head + (CDZ_KV_BLOCK + within) * kv.dim + d, v[blockIdx.x * ldv + i]);
+        uint8_t *keys = kv_head_of(kv, block, i / kv.dim), *values = keys + kv.keys_bytes;
+        if (kv.type == CDZ_Q8_0) { /* whole warps: heads are whole runs */
+            kv_put_run(kv, keys, kv_fours(within, d / 4 * 4) + d % 4, within, d,
+                       k[blockIdx.x * ldk + i]);
+            kv_put_run(kv, values, within * kv.dim + d, within, d, v[blockIdx.x * ldv + i]);
+            continue;
+        }
+        kv_put(kv, keys, d * CDZ_KV_BLOCK + within, k[blockIdx.x * ldk + i]);
+        if (!kv.latents) kv_put(kv, values, within * kv.dim + d, v[blockIdx.x * ldv + i]);
     }
 }
 
@@ -198,23 +275,49 @@ __device__ inline void range_of(const shared_item<Q> &s, uint32_t *begin, uint32
     }
 }
 
+/* Adds the products of a position's key with the queries, dims ascending. */
+template <unsigned Q, int T>
+__device__ inline void add_products(float score[Q], const kv_view &kv, const uint8_t *head,
+                                    size_t within, const float *queries)
+{
+    const size_t dim = kv.dim;
+    if constexpr (T == CDZ_Q8_0) {
+        for (size_t run = 0; run < dim; run += KV_RUN) {
+            const float factor = f16_at(kv_factor(kv, head, within, run));
+#pragma unroll
+            for (size_t d = run; d < run + KV_RUN; d += 4) {
+                const uint32_t four =
+                    *reinterpret_cast<const uint32_t *>(head + kv_fours(within, d));
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+                    const float k = (float)s8_of(four, i) * factor;
+#pragma unroll
+                    for (unsigned q = 0; q < Q; q++)
+                        score[q] = fmaf(k, queries[q * dim + d + i], score[q]);
+                }
+            }
+        }
+    } else {
+#pragma unroll 8
+        for (size_t d = 0; d < dim; d++) {
+            const float k = load1<T>(head, d * CDZ_KV_BLOCK + within);
+#pragma unroll
+            for (unsigned q = 0; q < Q; q++) score[q] = fmaf(k, queries[q * dim + d], score[q]);
+        }
+    }
+}
+
 /* score[q][thread]: -inf where the query does not see the position. */
 template <unsigned Q, int T>
 __device__ inline void score_span(const attend_call &c, const attend_item &item, size_t kv_head,
                                   const shared_item<Q> &s, uint32_t at, uint32_t begin, uint32_t end)
 {
     const uint32_t position = at + threadIdx.x;
-    const size_t dim = c.kv.dim;
     float score[Q] = {};
     if (position >= begin && position < end) {
         const int32_t block = c.blocks[c.rows[item.row].list + position / CDZ_KV_BLOCK];
-        const size_t key = kv_head_of(c.kv, block, kv_head) + position % CDZ_KV_BLOCK;
-#pragma unroll 8
-        for (size_t d = 0; d < dim; d++) {
-            const float k = load1<T>(c.kv.memory, key + d * CDZ_KV_BLOCK);
-#pragma unroll
-            for (unsigned q = 0; q < Q; q++) score[q] = fmaf(k, s.q[q * dim + d], score[q]);
-        }
+        add_products<Q, T>(score, c.kv, kv_head_of(c.kv, block, kv_head), position % CDZ_KV_BLOCK,
+                           s.q);
     }
 #pragma unroll
     for (unsigned q = 0; q < Q; q++) {
@@ -227,15 +330,6 @@ __device__ inline void score_span(const attend_call &c, const attend_item &item,
         s.score[q * SPAN + threadIdx.x] = value;
     }
     __syncthreads();
-}
-
-__device__ inline float warp_largest(float v)
-{
-    for (unsigned apart = 16; apart; apart /= 2) {
-        const float other = __shfl_xor_sync(GPU_ALL, v, apart);
-        v = other > v ? other : v;
-    }
-    return v;
 }
 
 __device__ inline float warp_sum(float v)
@@ -292,7 +386,7 @@ template <unsigned Q, int T>
 __device__ inline void add_values(const attend_call &c, const attend_item &item, size_t kv_head,
                                   const shared_item<Q> &s, uint32_t at, uint32_t begin, uint32_t end)
 {
-    const size_t dim = c.kv.value_dim, step = kv_value_step(c.kv);
+    const size_t dim = c.kv.value_dim;
     const int32_t *blocks = c.blocks + c.rows[item.row].list;
     for (size_t i = threadIdx.x; i < QUARTERS * dim; i += SPAN) {
         const uint32_t first = at + (uint32_t)(i / dim) * (SPAN / QUARTERS);
@@ -302,10 +396,11 @@ __device__ inline void add_values(const attend_call &c, const attend_item &item,
         float sum[Q] = {};
         for (uint32_t p = from; p < to;) {
             const uint32_t stop = (p / CDZ_KV_BLOCK + 1) * CDZ_KV_BLOCK;
-            size_t value = kv_value_of(c.kv, blocks[p / CDZ_KV_BLOCK], kv_head, p, d);
+            kv_values values = kv_values_of(
+                c.kv, kv_head_of(c.kv, blocks[p / CDZ_KV_BLOCK], kv_head), p % CDZ_KV_BLOCK, d);
 #pragma unroll 4
-            for (; p < to && p < stop; p++, value += step) {
-                const float v = load1<T>(c.kv.memory, value);
+            for (; p < to && p < stop; p++, values.at += values.step) {
+                const float v = kv_value<T>(values, p % CDZ_KV_BLOCK);
 #pragma unroll
                 for (unsigned q = 0; q < Q; q++)
                     sum[q] = fmaf(s.score[q * SPAN + p - at], v, sum[q]);
@@ -396,13 +491,14 @@ __global__ void __launch_bounds__(SPAN) merge_spans(const __grid_constant__ atte
     }
 }
 
-/* An element of a store whose type is known at run time only. */
-__device__ inline float kv_at(const kv_view &kv, size_t at)
+/* Of a store whose type is known at run time only. */
+__device__ inline float kv_key_of(const kv_view &kv, const uint8_t *head, size_t within, size_t d)
 {
     switch (kv.type) {
-    case CDZ_F16: return load1<CDZ_F16>(kv.memory, at);
-    case CDZ_BF16: return load1<CDZ_BF16>(kv.memory, at);
-    default: return load1<CDZ_F32>(kv.memory, at);
+    case CDZ_F16: return kv_key<CDZ_F16>(kv, head, within, d);
+    case CDZ_BF16: return kv_key<CDZ_BF16>(kv, head, within, d);
+    case CDZ_Q8_0: return kv_key<CDZ_Q8_0>(kv, head, within, d);
+    default: return kv_key<CDZ_F32>(kv, head, within, d);
     }
 }
 
@@ -416,11 +512,10 @@ __global__ void __launch_bounds__(SPAN) show_weights(attend_call c, float *out, 
     const uint32_t begin = first_seen(row.position, c.window);
     float *to = out + head * ldo;
     for (uint32_t p = threadIdx.x; p < row.end; p += SPAN) {
-        const size_t key =
-            kv_head_of(c.kv, c.blocks[row.list + p / CDZ_KV_BLOCK], kv_head) + p % CDZ_KV_BLOCK;
+        const uint8_t *keys = kv_head_of(c.kv, c.blocks[row.list + p / CDZ_KV_BLOCK], kv_head);
         float s = 0.0f;
         for (size_t d = 0; d < dim && p >= begin; d++)
-            s = fmaf(kv_at(c.kv, key + d * CDZ_KV_BLOCK), c.q[head * dim + d], s);
+            s = fmaf(kv_key_of(c.kv, keys, p % CDZ_KV_BLOCK, d), c.q[head * dim + d], s);
         to[p] = p < begin ? 0.0f : finish_score(c, s, head, p, row.position);
     }
     __syncthreads();

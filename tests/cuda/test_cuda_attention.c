@@ -45,6 +45,9 @@ static const setting settings[] = {
     {"float16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F16, false, 0},
     {"in bfloat16", 4, 1, 64, 270, 0, 0.0f, false, 0, CDZ_BF16, false, 0},
     {"bfloat16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_BF16, false, 0},
+    {"in Q8_0", 9, 3, 64, 300, 0, 0.0f, false, 0, CDZ_Q8_0, false, 0},
+    {"Q8_0, one run", 4, 4, 32, 700, 0, 0.0f, false, 0, CDZ_Q8_0, true, 0},
+    {"Q8_0, all together", 6, 2, 96, 600, 500, 3.0f, true, 0, CDZ_Q8_0, true, 0},
 };
 
 /* Two sequences, the same on both sides, and queries: the last positions of the first, and one of the
@@ -277,17 +280,30 @@ static void forks(run *t)
 /* Of one position attention gives the value back, as the store holds it. */
 static void stores_round(run *t)
 {
-    static const float values[] = {
-        1e6f,      -1e6f, 65519.0f, 65520.0f, -65504.0f, 1.0009765f, 1.00048828125f, 6e-8f,
-        -2.98e-8f, 3e-8f, 6.1e-5f,  1e-40f,   3e38f,     -0.0f,      0.1f,           1.0f};
-    enum { DIM = sizeof values / sizeof *values };
+    enum { RUN = 32, DIM = 6 * RUN };
+    static const float some[] = {1e6f,           -1e6f, 65519.0f,  65520.0f, -65504.0f, 1.0009765f,
+                                 1.00048828125f, 6e-8f, -2.98e-8f, 3e-8f,    6.1e-5f,   1e-40f,
+                                 3e38f,          -0.0f, 0.1f,      1.0f};
+    static const float zeros[DIM]; /* keys, and a query: whatever the values are no score overflows */
+    /* runs of Q8_0: of all sizes; halves of steps; one that is no number; tiny ones; zeros; 3e38 alone */
+    float values[DIM] = {0};
+    for (int i = 0; i < RUN; i++) {
+        values[i] = i < 16 ? some[i] : 0.0f;
+        values[RUN + i] = i == 0 ? -127.0f : (float)(i - 16) * 0.5f;
+        values[2 * RUN + i] = i == 9 ? NAN : (float)i - 7.3f;
+        values[3 * RUN + i] = (float)(i - 5) * 1e-41f;
+    }
+    values[5 * RUN + 3] = -3e38f;
     cdz_backend *const both[] = {t->cpu, t->strict};
     const cdz_attention how = {.n_heads = 1, .scale = 1.0f};
     const int32_t block = 0;
     const cdz_kv_row row = {&block, 0, 0, NULL};
-    const cdz_kv_shape blocks = {1, 1, 64, CDZ_Q8_0, 0};
-    expect(t, both[1]->api->kv_block_bytes(both[1], &blocks) == 0, "Q8_0 is kept, untested");
-    for (int type = CDZ_F32; type < CDZ_N_PLAIN; type++) {
+    const cdz_kv_shape part = {1, 1, 48, CDZ_Q8_0, 0}, latents = {1, 1, 64, CDZ_Q8_0, 32},
+                       other = {1, 1, 64, CDZ_Q4_0, 0};
+    expect(t, both[1]->api->kv_block_bytes(both[1], &part) == 0, "half a run is kept");
+    expect(t, both[1]->api->kv_block_bytes(both[1], &latents) == 0, "latents are kept in runs");
+    expect(t, both[1]->api->kv_block_bytes(both[1], &other) == 0, "Q4_0 is kept, untested");
+    for (int type = CDZ_F32; type < CDZ_N_KV; type++) {
         const cdz_kv_shape shape = {1, 1, DIM, (cdz_dtype)type, 0};
         float out[2][DIM];
         expect(t,
@@ -296,15 +312,16 @@ static void stores_round(run *t)
                "%s: a block has other bytes than the CPU's", cdz_dtype_name(shape.type));
         for (int i = 0; i < 2; i++) {
             cdz_backend *b = both[i];
-            float *x = floats_there(b, values, DIM), *y = floats_there(b, values, DIM);
+            float *x = floats_there(b, values, DIM), *y = floats_there(b, values, DIM),
+                  *zero = floats_there(b, zeros, DIM);
             cdz_kv *kv = b->api->kv_create(b, &shape, 1);
-            b->api->kv_write(b, kv, 0, x, DIM, x, DIM, &row, 1);
-            b->api->scale(b, x, DIM, 1, DIM, 0.0f); /* a query of zeros: no score overflows */
-            b->api->attention(b, y, DIM, x, DIM, kv, 0, &row, 1, &how);
+            b->api->kv_write(b, kv, 0, zero, DIM, x, DIM, &row, 1);
+            b->api->attention(b, y, DIM, zero, DIM, kv, 0, &row, 1, &how);
             b->api->download(b, out[i], y, sizeof out[i]);
             b->api->kv_destroy(b, kv);
             b->api->free(b, x);
             b->api->free(b, y);
+            b->api->free(b, zero);
         }
         for (int i = 0; i < DIM; i++)
             expect(t, same_float(out[0][i], out[1][i]), "%s: %a is kept as %a, expected %a",
