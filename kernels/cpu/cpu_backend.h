@@ -24,7 +24,7 @@ enum {
     CDZ_ALONE_WORK = 65536      /* bytes of weights times rows below which no thread is called */
 };
 
-/* Scratch of a thread: outputs, then packed weights; or outputs, then attention scores. */
+/* Scratch of a thread: outputs, then packed weights; or outputs, queries and attention scores. */
 size_t cdz_matmul_scratch_bytes(void);
 
 cpu_backend *cdz_cpu(cdz_backend *b);

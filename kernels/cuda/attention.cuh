@@ -84,10 +84,10 @@ __device__ inline const uint8_t *kv_factor(const kv_view &kv, const uint8_t *num
     return numbers + CDZ_KV_BLOCK * kv.dim + 2 * (d / KV_RUN * CDZ_KV_BLOCK + within);
 }
 
-/* Keys of Q8_0: where the numbers of dims d to d + 3 lie, d a multiple of four. */
-__device__ inline size_t kv_fours(size_t within, size_t d)
+/* Keys of Q8_0: where number d lies; from a multiple of four on, four lie side by side. */
+__device__ inline size_t kv_key_place(size_t within, size_t d)
 {
-    return (d * CDZ_KV_BLOCK) + 4 * within;
+    return (d / 4 * CDZ_KV_BLOCK + within) * 4 + d % 4;
 }
 
 /* Number d of the key of a position. */
@@ -95,7 +95,7 @@ template <int T>
 __device__ inline float kv_key(const kv_view &kv, const uint8_t *head, size_t within, size_t d)
 {
     if (T != CDZ_Q8_0) return load1<T>(head, d * CDZ_KV_BLOCK + within);
-    const int8_t q = (int8_t)head[kv_fours(within, d / 4 * 4) + d % 4];
+    const int8_t q = (int8_t)head[kv_key_place(within, d)];
     return (float)q * f16_at(kv_factor(kv, head, within, d));
 }
 
@@ -191,8 +191,7 @@ __global__ void __launch_bounds__(256)
         const size_t d = i % kv.dim;
         uint8_t *keys = kv_head_of(kv, block, i / kv.dim), *values = keys + kv.keys_bytes;
         if (kv.type == CDZ_Q8_0) { /* whole warps: heads are whole runs */
-            kv_put_run(kv, keys, kv_fours(within, d / 4 * 4) + d % 4, within, d,
-                       k[blockIdx.x * ldk + i]);
+            kv_put_run(kv, keys, kv_key_place(within, d), within, d, k[blockIdx.x * ldk + i]);
             kv_put_run(kv, values, within * kv.dim + d, within, d, v[blockIdx.x * ldv + i]);
             continue;
         }
@@ -287,7 +286,7 @@ __device__ inline void add_products(float score[Q], const kv_view &kv, const uin
 #pragma unroll
             for (size_t d = run; d < run + KV_RUN; d += 4) {
                 const uint32_t four =
-                    *reinterpret_cast<const uint32_t *>(head + kv_fours(within, d));
+                    *reinterpret_cast<const uint32_t *>(head + kv_key_place(within, d));
 #pragma unroll
                 for (unsigned i = 0; i < 4; i++) {
                     const float k = (float)s8_of(four, i) * factor;
