@@ -28,9 +28,9 @@ typedef enum cdz_dtype {
     CDZ_BF16,
     CDZ_N_PLAIN,
     CDZ_Q8_0 = CDZ_N_PLAIN,
+    CDZ_Q4_0,
     CDZ_N_KV, /* keys and values can be kept in those before it */
-    CDZ_Q4_0 = CDZ_N_KV,
-    CDZ_Q4_1,
+    CDZ_Q4_1 = CDZ_N_KV,
     CDZ_Q5_0,
     CDZ_Q5_1,
     CDZ_Q2_K,
@@ -152,15 +152,15 @@ typedef struct cdz_experts {
 
 /* The paged KV store of one model. A block holds CDZ_KV_BLOCK positions of every layer. Inside,
  * per layer and kv head, keys lie as [CDZ_KV_BLOCK/8][head_dim][8] (eight positions side by
- * side) and values as [CDZ_KV_BLOCK][head_dim], in the type of the shape (Q8_0: ref/kv_layout.h); the backend alone reads
+ * side) and values as [CDZ_KV_BLOCK][head_dim], in the type of the shape (blocks: ref/kv_layout.h); the backend alone reads
  * and writes them. Always finite: fresh blocks are zeroed. */
 enum { CDZ_KV_BLOCK = 32 };
 typedef struct cdz_kv cdz_kv;
 
 typedef struct cdz_kv_shape {
     size_t n_layers, n_kv_heads, head_dim;
-    /* One before CDZ_N_KV: keys and values are rounded to it when written, and widened when read. Q8_0: by blocks along
-     * head_dim, a multiple of 32. */
+    /* One before CDZ_N_KV: keys and values are rounded to it when written, and widened when read. Q8_0, Q4_0: by blocks
+     * along head_dim, a multiple of 32. */
     cdz_dtype type;
     /* Values are the first so many numbers of their keys, and only keys are kept: latents (MLA), of a plain type. 0: values
      * are as long as keys. */

@@ -88,6 +88,7 @@ part_decode() {
         bench --shapes 0.5B,7B,8B --weights bf16,q8_0,q4_0,q4_k,mxfp4,fp8 --contexts 128,4096,32768 --batches 1,8,32,128 --prompts none --steps 64
         bench --shapes 8B --weights bf16,q8_0 --contexts 4096,32768 --batches 1,8 --prompts none --steps 64 --kv bf16
         bench --shapes 8B --weights q8_0 --contexts 4096,32768 --batches 1,8 --prompts none --steps 64 --kv q8_0
+        bench --shapes 8B --weights q4_0 --contexts 4096,32768 --batches 1,8 --prompts none --steps 64 --kv q4_0
         bench --shapes 8B --weights bf16 --contexts 128 --batches 1,32 --prompts none --steps 32 --strict
     else
         bench --shapes 0.5B,8B --weights bf16,q8_0,q4_0,q4_k --contexts 128 --batches 1,8,32,128 --prompts none --steps 32 &&

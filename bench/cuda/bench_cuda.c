@@ -154,8 +154,8 @@ static float *activations(model *m, size_t columns)
     return must(m->b->api->alloc(m->b, MOST_ROWS * columns * sizeof(float)), "activations");
 }
 
-static const char *const kv_names[] = {"f32", "f16", "bf16", "q8_0"};
-static const cdz_dtype kv_types[] = {CDZ_F32, CDZ_F16, CDZ_BF16, CDZ_Q8_0};
+static const char *const kv_names[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
+static const cdz_dtype kv_types[] = {CDZ_F32, CDZ_F16, CDZ_BF16, CDZ_Q8_0, CDZ_Q4_0};
 enum { N_KV_TYPES = sizeof kv_types / sizeof *kv_types };
 
 /* A store for n sequences of `length` positions. False: the device has no room for it. */

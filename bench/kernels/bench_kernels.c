@@ -305,7 +305,7 @@ int main(int argc, char **argv)
     printf("%s, %u threads: read %.1f GB/s, multiply-add %.1f GMAC/s\n", b->api->variant,
            (unsigned)b->api->n_threads(b), read_gbs(b, data, bytes), fma_gmacs(b));
     bench_rows(b);
-    const cdz_dtype stores[] = {CDZ_F32, CDZ_F16, CDZ_Q8_0};
+    const cdz_dtype stores[] = {CDZ_F32, CDZ_F16, CDZ_Q8_0, CDZ_Q4_0};
     for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
         bench_attention(b, stores[i]);
         bench_prompt_attention(b, stores[i]);

@@ -3,6 +3,7 @@
 
     quality.py [MODEL] [--cadenza PROGRAM] [--types q8_0,q4_k,...] [--activations f32|int8]
     quality.py [MODEL] --device cuda: what --precision auto costs there, with the weights as they are stored
+    quality.py [MODEL] --kv-caches f16,bf16,q8_0,q4_0: what keys and values in other types than f32 cost
 
 Text: the model's own, sampled with fixed seeds at temperature 1, so that the plain model's perplexity is about its entropy
 and what a type adds is its divergence. It is cut into chunks; each is scored from its start. Logit error: of the next
@@ -55,11 +56,15 @@ def ours(program, model, chunks, *options):
     return logprobs, logits
 
 
-def theirs(path, chunks):
+GGML_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2}
+
+
+def theirs(path, chunks, kv_cache=None):
     import llama_cpp
     import numpy as np
 
-    model = llama_cpp.Llama(str(path), n_ctx=512, verbose=False, logits_all=True)
+    how = {"type_k": GGML_TYPES[kv_cache], "type_v": GGML_TYPES[kv_cache], "flash_attn": True} if kv_cache else {}
+    model = llama_cpp.Llama(str(path), n_ctx=512, verbose=False, logits_all=True, **how)
     logprobs, logits = [], []
     for ids in chunks:
         model.reset()
@@ -92,6 +97,16 @@ def precisions(a, base, chunks):
         print("%s, --precision %s | %s" % (a.device, precision, summary(base, got)), flush=True)
 
 
+def kv_caches(a, base, chunks, peer):
+    print("keys and values | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
+    with tempfile.TemporaryDirectory() as folder:
+        plain = pathlib.Path(folder) / "plain.gguf"
+        run(a.cadenza, "model", "convert", a.model, str(plain))
+        for kind in ["f32"] + a.kv_caches.split(","):
+            line = "%s | %s" % (kind, summary(base, ours(a.cadenza, a.model, chunks, "--kv-cache", kind)))
+            print(line + (" | " + summary(base, theirs(plain, chunks, kind)) if peer else ""), flush=True)
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -101,6 +116,7 @@ def main():
     ap.add_argument("--chunks", type=int, default=8)
     ap.add_argument("--activations", default="f32", help="what quantised weights meet: f32 or int8")
     ap.add_argument("--device", help="compare the precisions of this device with the CPU instead")
+    ap.add_argument("--kv-caches", metavar="TYPES", help="compare types of the KV cache instead")
     a = ap.parse_args()
     try:
         import llama_cpp  # noqa: F401
@@ -112,6 +128,9 @@ def main():
     print("%d tokens in %d chunks" % (len(base[0]), len(chunks)))
     if a.device:
         precisions(a, base, chunks)
+        return
+    if a.kv_caches:
+        kv_caches(a, base, chunks, peer)
         return
     print("type | MiB | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
     with tempfile.TemporaryDirectory() as folder:

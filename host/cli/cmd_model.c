@@ -208,8 +208,10 @@ static void print_memory(const cdz_weights *w, uint64_t context)
                (unsigned long long)w->facts.state_bytes);
     print_bytes(label, kv);
     print_bytes("  in f16 or bf16", kv / 2); /* --kv-cache */
-    if (w->arch.head_dim % cdz_dtype_block(CDZ_Q8_0) == 0 && w->arch.latent.kv_rank == 0)
+    if (w->arch.head_dim % cdz_dtype_block(CDZ_Q8_0) == 0 && w->arch.latent.kv_rank == 0) {
         print_bytes("  in q8_0", cdz_row_bytes(CDZ_Q8_0, kv / sizeof(float)));
+        print_bytes("  in q4_0", cdz_row_bytes(CDZ_Q4_0, kv / sizeof(float)));
+    }
     static const double GIB = 1024.0 * 1024 * 1024;
     const double have = cdz_memory_limit(), available = cdz_memory_free(),
                  need = (double)w->facts.file_bytes + (double)kv + OVERHEAD_BYTES;

@@ -324,14 +324,14 @@ static const cdz_setting machine_rows[] = {
     {.name = "kv_cache",
      .group = CDZ_TAKES_MACHINE,
      .kind = CDZ_KIND_WORD,
-     .words = "f32|f16|bf16|q8_0",
+     .words = "f32|f16|bf16|q8_0|q4_0",
      .otherwise = "f32",
      .section = "model",
      .or_null = true,
      OPTION(kv_cache, const char *),
      FLAG("kv-cache", 0, 0, "TYPE",
-          "type of the KV caches: f32 (default); f16 or bf16, which take half of the memory; or "
-          "q8_0, which takes little more than a quarter")},
+          "type of the KV caches: f32 (default); f16 or bf16, which take half of the memory; q8_0, "
+          "little more than a quarter; or q4_0, a seventh")},
     {.name = "kv_memory",
      .group = CDZ_TAKES_MACHINE,
      .kind = CDZ_KIND_BYTES,

@@ -18,11 +18,29 @@ enum {
     AT_ONCE = KEY_WORDS * WORD, /* positions that are scored */
     LINE = 64,                  /* bytes that the memory gives at once, at least */
     FAR = 4 * CDZ_KV_BLOCK,     /* positions ahead that are asked for */
-    FACTORED = CDZ_ATTEND_TYPE == CDZ_Q8_0,
+    FACTORED = CDZ_ATTEND_TYPE >= CDZ_N_PLAIN,
+    HALVES = CDZ_ATTEND_TYPE == CDZ_Q4_0, /* two numbers to a byte */
     ELEMENT = CDZ_ATTEND_TYPE == CDZ_F32 ? 4
               : FACTORED                 ? 1
                                          : 2 /* bytes */
 };
+
+CDZ_INLINE size_t bytes_of(size_t numbers)
+{
+    return HALVES ? numbers / 2 : numbers * ELEMENT;
+}
+
+/* Where number d of a position's values lies. */
+CDZ_INLINE size_t byte_of(size_t d)
+{
+    return HALVES ? d / CDZ_KV_RUN * (CDZ_KV_RUN / 2) + d % (CDZ_KV_RUN / 2) : d * ELEMENT;
+}
+
+/* What the bytes are turned right by, so that number d of a head is below: it counts where numbers are half bytes. */
+CDZ_INLINE __m128i shift_of(size_t d)
+{
+    return _mm_cvtsi32_si128(HALVES && d % CDZ_KV_RUN >= CDZ_KV_RUN / 2 ? 4 : 0);
+}
 
 /* cdz_tanh, eight at a time. */
 CDZ_INLINE __m256 tanh8(__m256 x)
@@ -64,29 +82,32 @@ static void cap_scores(float *s, size_t n, float soft_cap)
 CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const float *queries, const char *keys,
                              const char *ahead, float *scores)
 {
-    const size_t dim = tile->head_dim, run = FACTORED ? CDZ_Q8_RUN : dim;
-    const size_t step = CDZ_POSITION_GROUP * ELEMENT, before = FACTORED ? CDZ_Q8_FACTORS : 0;
-    const size_t run_bytes = before + run * step, group_bytes = dim / run * run_bytes;
+    const size_t dim = tile->head_dim, run = FACTORED ? CDZ_KV_RUN : dim;
+    const size_t rows = HALVES ? run / 2 : run; /* of numbers that lie above each other */
+    const size_t step = CDZ_POSITION_GROUP * ELEMENT, before = FACTORED ? CDZ_KV_FACTORS : 0;
+    const size_t run_bytes = before + rows * step, group_bytes = dim / run * run_bytes;
     const word scale = word_of(tile->scale);
     word acc[KEY_WORDS * TILE_QUERIES], factors[KEY_WORDS];
     CDZ_UNROLL
     for (int i = 0; i < KEY_WORDS * nq; i++) acc[i] = word_of(0.0f);
-    for (size_t from = 0; from < dim; from += run, keys += run_bytes) {
+    for (size_t from = 0; from < dim; from += rows) {
+        const char *numbers = keys + from / run * run_bytes;
+        const __m128i shift = shift_of(from);
         CDZ_UNROLL
         for (int c = 0; FACTORED && c < KEY_WORDS; c++)
-            factors[c] = widen_factors(c, keys, group_bytes);
-        for (size_t d = 0; d < run; d++, queries += nq) {
-            const char *at = keys + before + d * step;
+            factors[c] = widen_factors(c, numbers, group_bytes);
+        for (size_t d = 0; d < rows; d++, queries += nq) {
+            const char *at = numbers + before + d * step;
             word k[KEY_WORDS];
             CDZ_UNROLL
-            for (size_t b = 0; b < AT_ONCE * ELEMENT; b += LINE)
-                if ((d * AT_ONCE * ELEMENT + b) % LINE == 0) {
+            for (size_t b = 0; b < bytes_of(AT_ONCE); b += LINE)
+                if ((bytes_of(d * AT_ONCE) + b) % LINE == 0) {
                     _mm_prefetch(ahead, _MM_HINT_T1);
                     ahead += LINE;
                 }
             CDZ_UNROLL
             for (int c = 0; c < KEY_WORDS; c++) {
-                k[c] = widen_keys(c, at, group_bytes);
+                k[c] = widen_keys(c, at, group_bytes, shift);
                 if (FACTORED) k[c] = times(k[c], factors[c]);
             }
             CDZ_UNROLL
@@ -114,6 +135,8 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
                            const values_at *values, const char *ahead, size_t dim, size_t d,
                            size_t from, size_t to)
 {
+    const size_t row = bytes_of(dim);
+    const __m128i shift[2] = {shift_of(d), shift_of(d + WORD)};
     word acc[2 * TILE_QUERIES];
     float factors[CDZ_KV_BLOCK];
     CDZ_UNROLL
@@ -121,16 +144,15 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
         acc[i] = load_word(query[i / words].out + d + (size_t)(i % words) * WORD);
     for (size_t p = 0; FACTORED && p < CDZ_KV_BLOCK; p += EIGHT)
         _mm256_storeu_ps(factors + p,
-                         load8(CDZ_F16, values->factors, d / CDZ_Q8_RUN * CDZ_KV_BLOCK + p));
+                         load8(CDZ_F16, values->factors, d / CDZ_KV_RUN * CDZ_KV_BLOCK + p));
     for (size_t p = from; p < to; p++) {
-        const size_t at = (p * dim + d) * ELEMENT;
         word v[2];
         CDZ_UNROLL
-        for (size_t b = 0; b < (size_t)words * WORD * ELEMENT; b += LINE)
-            if ((d * ELEMENT + b) % LINE == 0) _mm_prefetch(ahead + at + b, _MM_HINT_T1);
+        for (size_t b = bytes_of(d); b < bytes_of(d + (size_t)words * WORD); b += LINE)
+            if (b % LINE == 0) _mm_prefetch(ahead + p * row + b, _MM_HINT_T1);
         CDZ_UNROLL
         for (int c = 0; c < words; c++) {
-            v[c] = widen_word(values->v + at + (size_t)c * WORD * ELEMENT);
+            v[c] = widen_word(values->v + p * row + byte_of(d + (size_t)c * WORD), shift[c]);
             if (FACTORED) v[c] = times(v[c], word_of(factors[p]));
         }
         CDZ_UNROLL

@@ -75,18 +75,26 @@ CDZ_INLINE __m256 add_eights(__m256 sum, word v)
     return _mm256_add_ps(sum, v);
 }
 
-/* Numbers that lie side by side; of Q8_0 still to be multiplied by their factors. */
-CDZ_INLINE word widen_word(const char *at)
+/* Half bytes, each 8 too great: the lower of each when it is turned right by shift. */
+CDZ_INLINE __m128i lower_halves(__m128i bytes, __m128i shift)
 {
-    if (CDZ_ATTEND_TYPE != CDZ_Q8_0) return load8(CDZ_ATTEND_TYPE, at, 0);
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at)));
+    const __m128i low = _mm_and_si128(_mm_srl_epi16(bytes, shift), _mm_set1_epi8(15));
+    return _mm_sub_epi8(low, _mm_set1_epi8(8));
+}
+
+/* Numbers that lie side by side; of blocks still to be multiplied by their factors. */
+CDZ_INLINE word widen_word(const char *at, __m128i shift)
+{
+    if (CDZ_ATTEND_TYPE < CDZ_N_PLAIN) return load8(CDZ_ATTEND_TYPE, at, 0);
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)at);
+    if (CDZ_ATTEND_TYPE == CDZ_Q4_0) bytes = lower_halves(bytes, shift);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
 
 /* The i-th register of the keys of groups of positions. */
-CDZ_INLINE word widen_keys(int i, const char *at, size_t group_bytes)
+CDZ_INLINE word widen_keys(int i, const char *at, size_t group_bytes, __m128i shift)
 {
-    return widen_word(at + (size_t)i * group_bytes);
+    return widen_word(at + (size_t)i * group_bytes, shift);
 }
 
 /* Likewise their factors. */
@@ -99,7 +107,7 @@ CDZ_INLINE word widen_factors(int i, const char *at, size_t group_bytes)
 static void add_values_rest(size_t nq, const cdz_attend_query *query, const float *weights,
                             const char *values, size_t dim, size_t d, size_t from, size_t to)
 {
-    const cdz_kv_place first = {0, 0};
+    const cdz_kv_place first = {0, 0, 0};
     const size_t bytes = cdz_dtype_bytes(CDZ_ATTEND_TYPE);
     for (size_t i = 0; i < nq; i++)
         for (size_t at = d; at < dim; at++) {

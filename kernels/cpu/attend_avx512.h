@@ -100,11 +100,19 @@ CDZ_INLINE word widen_bytes(__m128i bytes)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
 }
 
-/* Numbers that lie side by side; of Q8_0 still to be multiplied by their factors. */
-CDZ_INLINE word widen_word(const char *at)
+/* Half bytes, each 8 too great: the lower of each when it is turned right by shift. */
+CDZ_INLINE word widen_halves(__m128i bytes, __m128i shift)
 {
-    if (CDZ_ATTEND_TYPE != CDZ_Q8_0) return load16(CDZ_ATTEND_TYPE, at, 0);
-    return widen_bytes(_mm_loadu_si128((const __m128i *)(const void *)at));
+    const word numbers = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(_mm_srl_epi16(bytes, shift)), numbers);
+}
+
+/* Numbers that lie side by side; of blocks still to be multiplied by their factors. */
+CDZ_INLINE word widen_word(const char *at, __m128i shift)
+{
+    if (CDZ_ATTEND_TYPE < CDZ_N_PLAIN) return load16(CDZ_ATTEND_TYPE, at, 0);
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return CDZ_ATTEND_TYPE == CDZ_Q8_0 ? widen_bytes(bytes) : widen_halves(bytes, shift);
 }
 
 /* Eight numbers of two bytes from here and from there. */
@@ -115,8 +123,15 @@ CDZ_INLINE __m256i join_halves(const char *g0, const char *g1)
         _mm_loadu_si128((const __m128i *)(const void *)g1), 1);
 }
 
+/* Eight bytes from here and from there. */
+CDZ_INLINE __m128i join_bytes(const char *g0, const char *g1)
+{
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)g0),
+                              _mm_loadl_epi64((const __m128i *)(const void *)g1));
+}
+
 /* The i-th register of the keys of groups of positions. */
-CDZ_INLINE word widen_keys(int i, const char *at, size_t group_bytes)
+CDZ_INLINE word widen_keys(int i, const char *at, size_t group_bytes, __m128i shift)
 {
     const char *g0 = at + (size_t)(2 * i) * group_bytes, *g1 = g0 + group_bytes;
     switch (CDZ_ATTEND_TYPE) {
@@ -124,9 +139,8 @@ CDZ_INLINE word widen_keys(int i, const char *at, size_t group_bytes)
     case CDZ_BF16:
         return _mm512_castsi512_ps(
             _mm512_slli_epi32(_mm512_cvtepu16_epi32(join_halves(g0, g1)), 16));
-    case CDZ_Q8_0:
-        return widen_bytes(_mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)g0),
-                                              _mm_loadl_epi64((const __m128i *)(const void *)g1)));
+    case CDZ_Q8_0: return widen_bytes(join_bytes(g0, g1));
+    case CDZ_Q4_0: return widen_halves(join_bytes(g0, g1), shift);
     default:
         return _mm512_insertf32x8(_mm512_castps256_ps512(load8(CDZ_F32, g0, 0)),
                                   load8(CDZ_F32, g1, 0), 1);

@@ -96,6 +96,7 @@ void cdz_avx2_attend(const cdz_attend *tile);
 void cdz_avx2_attend_f16(const cdz_attend *tile);
 void cdz_avx2_attend_bf16(const cdz_attend *tile);
 void cdz_avx2_attend_q8_0(const cdz_attend *tile);
+void cdz_avx2_attend_q4_0(const cdz_attend *tile);
 void cdz_avx2_attend_packed(const cdz_attend *tile);
 
 CDZ_INT8_DECLARE(cdz_avx2_int8)

@@ -42,6 +42,7 @@ const cdz_kernel_set cdz_avx2_set = {
     .attend = {[CDZ_F32] = cdz_avx2_attend,
                [CDZ_F16] = cdz_avx2_attend_f16,
                [CDZ_BF16] = cdz_avx2_attend_bf16,
-               [CDZ_Q8_0] = cdz_avx2_attend_q8_0},
+               [CDZ_Q8_0] = cdz_avx2_attend_q8_0,
+               [CDZ_Q4_0] = cdz_avx2_attend_q4_0},
     .attend_packed = cdz_avx2_attend_packed,
 };

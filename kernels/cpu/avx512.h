@@ -87,6 +87,7 @@ void cdz_avx512_attend(const cdz_attend *tile);
 void cdz_avx512_attend_f16(const cdz_attend *tile);
 void cdz_avx512_attend_bf16(const cdz_attend *tile);
 void cdz_avx512_attend_q8_0(const cdz_attend *tile);
+void cdz_avx512_attend_q4_0(const cdz_attend *tile);
 void cdz_avx512_attend_packed(const cdz_attend *tile);
 
 CDZ_INT8_DECLARE(cdz_vnni_int8)

@@ -23,7 +23,8 @@
     .attend = {[CDZ_F32] = cdz_avx512_attend,                                                      \
                [CDZ_F16] = cdz_avx512_attend_f16,                                                  \
                [CDZ_BF16] = cdz_avx512_attend_bf16,                                                \
-               [CDZ_Q8_0] = cdz_avx512_attend_q8_0},                                               \
+               [CDZ_Q8_0] = cdz_avx512_attend_q8_0,                                                \
+               [CDZ_Q4_0] = cdz_avx512_attend_q4_0},                                               \
     .attend_packed = cdz_avx512_attend_packed,
 
 #define PAIRS(with)                                                                                \

@@ -112,31 +112,36 @@ static void put(cdz_dtype type, void *to, float x)
     cdz_quantise(type, to, &x, 1);
 }
 
-/* A run of dims as a block of Q8_0, whose factor stays finite likewise; a factor that is not a number stands for a
+enum { MOST_BLOCK = 2 + CDZ_KV_RUN }; /* bytes */
+
+/* A run of dims as a block of the type, whose factor stays finite likewise; a factor that is not a number stands for a
  * number among them that is none. */
-static void to_block(uint8_t block[2 + CDZ_Q8_RUN], const float *x)
+static void to_block(cdz_dtype type, uint8_t block[MOST_BLOCK], const float *x)
 {
-    float kept[CDZ_Q8_RUN];
+    const float most = F16_MOST * (type == CDZ_Q8_0 ? 127.0f : 8.0f);
+    float kept[CDZ_KV_RUN];
     bool numbers = true;
-    for (size_t i = 0; i < CDZ_Q8_RUN; i++) {
-        kept[i] = clamp(x[i], F16_MOST * 127.0f);
+    for (size_t i = 0; i < CDZ_KV_RUN; i++) {
+        kept[i] = clamp(x[i], most);
         numbers = numbers && !isnan(x[i]);
     }
-    cdz_quantise(CDZ_Q8_0, block, kept, CDZ_Q8_RUN);
+    cdz_quantise(type, block, kept, CDZ_KV_RUN);
     if (!numbers) memcpy(block, &(const uint16_t){0x7e00}, 2);
 }
 
 typedef cdz_kv_place place_fn(cdz_dtype type, size_t dim, size_t within, size_t d);
 
-static void put_blocks(char *head, place_fn *place, size_t dim, size_t within, const float *x)
+static void put_blocks(cdz_dtype type, char *head, place_fn *place, size_t dim, size_t within,
+                       const float *x)
 {
-    uint8_t block[2 + CDZ_Q8_RUN];
-    for (size_t d = 0; d < dim; d += CDZ_Q8_RUN) {
-        to_block(block, x + d);
-        const cdz_kv_place first = place(CDZ_Q8_0, dim, within, d);
-        const size_t step = place(CDZ_Q8_0, dim, within, d + 1).at - first.at;
+    uint8_t block[MOST_BLOCK];
+    for (size_t d = 0; d < dim; d += CDZ_KV_RUN) {
+        to_block(type, block, x + d);
+        const cdz_kv_place first = place(type, dim, within, d);
+        const size_t step = place(type, dim, within, d + 1).at - first.at;
         memcpy(head + first.factor, block, 2);
-        for (size_t i = 0; i < CDZ_Q8_RUN; i++) head[first.at + i * step] = (char)block[2 + i];
+        for (size_t i = 0; i < cdz_kv_run_bytes(type); i++)
+            head[first.at + i * step] = (char)block[2 + i];
     }
 }
 
@@ -145,9 +150,9 @@ static void put_row(const cdz_kv_shape *shape, char *head, size_t within, const 
                     const float *v)
 {
     const size_t dim = shape->head_dim;
-    if (shape->type == CDZ_Q8_0) {
-        put_blocks(head, cdz_kv_key, dim, within, k);
-        if (v) put_blocks(head, cdz_kv_value, dim, within, v);
+    if (shape->type >= CDZ_N_PLAIN) {
+        put_blocks(shape->type, head, cdz_kv_key, dim, within, k);
+        if (v) put_blocks(shape->type, head, cdz_kv_value, dim, within, v);
         return;
     }
     const size_t bytes = cdz_dtype_bytes(shape->type);

@@ -63,20 +63,21 @@ static void move_plain(entry to, entry from, size_t dim, size_t bytes)
     memcpy(to.value, from.value, dim * bytes);
 }
 
-/* A number, and its factor. */
-static void move_q8(char *to, cdz_kv_place there, const char *from, cdz_kv_place here)
+/* A byte of numbers, and their factor. */
+static void move_byte(char *to, cdz_kv_place there, const char *from, cdz_kv_place here)
 {
     to[there.at] = from[here.at];
     memcpy(to + there.factor, from + here.factor, 2);
 }
 
-static void move_q8_entry(char *to, size_t there, const char *from, size_t here, size_t dim)
+static void move_blocks(cdz_dtype type, char *to, size_t there, const char *from, size_t here,
+                        size_t dim)
 {
-    for (size_t d = 0; d < dim; d++) {
-        move_q8(to, cdz_kv_key(CDZ_Q8_0, dim, there, d), from, cdz_kv_key(CDZ_Q8_0, dim, here, d));
-        move_q8(to, cdz_kv_value(CDZ_Q8_0, dim, there, d), from,
-                cdz_kv_value(CDZ_Q8_0, dim, here, d));
-    }
+    for (size_t run = 0; run < dim; run += CDZ_KV_RUN)
+        for (size_t d = run; d < run + cdz_kv_run_bytes(type); d++) {
+            move_byte(to, cdz_kv_key(type, dim, there, d), from, cdz_kv_key(type, dim, here, d));
+            move_byte(to, cdz_kv_value(type, dim, there, d), from, cdz_kv_value(type, dim, here, d));
+        }
 }
 
 void cdz_cpu_kv_keep(cdz_backend *b, cdz_kv *kv, size_t layer, size_t head, const int32_t *blocks,
@@ -87,10 +88,10 @@ void cdz_cpu_kv_keep(cdz_backend *b, cdz_kv *kv, size_t layer, size_t head, cons
     const size_t dim = kv->shape.head_dim;
     for (size_t i = 0; i < n; i++) {
         if (from[i] == i) continue;
-        if (type == CDZ_Q8_0)
-            move_q8_entry(cdz_cpu_kv_head(kv, layer, head, blocks, i), i % CDZ_KV_BLOCK,
-                          cdz_cpu_kv_head(kv, layer, head, blocks, from[i]), from[i] % CDZ_KV_BLOCK,
-                          dim);
+        if (type >= CDZ_N_PLAIN)
+            move_blocks(type, cdz_cpu_kv_head(kv, layer, head, blocks, i), i % CDZ_KV_BLOCK,
+                        cdz_cpu_kv_head(kv, layer, head, blocks, from[i]), from[i] % CDZ_KV_BLOCK,
+                        dim);
         else
             move_plain(plain_entry(kv, layer, head, blocks, i),
                        plain_entry(kv, layer, head, blocks, from[i]), dim, cdz_dtype_bytes(type));

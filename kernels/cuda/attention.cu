@@ -72,6 +72,7 @@ static kv_view view_of(const cdz_kv *kv, size_t layer)
             s->head_dim,
             layer,
             latents ? s->value_dim : s->head_dim,
+            keys_bytes - CDZ_KV_BLOCK * (s->head_dim / KV_RUN) * sizeof(uint16_t),
             latents,
             s->type};
 }
@@ -246,6 +247,7 @@ static void launch_items(cuda_backend *b, const attend_call &call, size_t height
     case CDZ_F16: launch_items_of<CDZ_F16>(b, call, height, shape); break;
     case CDZ_BF16: launch_items_of<CDZ_BF16>(b, call, height, shape); break;
     case CDZ_Q8_0: launch_items_of<CDZ_Q8_0>(b, call, height, shape); break;
+    case CDZ_Q4_0: launch_items_of<CDZ_Q4_0>(b, call, height, shape); break;
     default: launch_items_of<CDZ_F32>(b, call, height, shape);
     }
 }

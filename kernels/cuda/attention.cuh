@@ -5,8 +5,9 @@
  * neighbours. They are of the store's type, rounded as the CPU rounds them, and widened when read. Of
  * latents there are keys alone, whose first numbers are the values.
  *
- * Q8_0: 32 dims of a position share a factor. Keys lie as [head_dim / 4][CDZ_KV_BLOCK][4] numbers, then
- * [head_dim / 32][CDZ_KV_BLOCK] factors in float16; values as [CDZ_KV_BLOCK][head_dim] numbers, then factors likewise.
+ * Q8_0, Q4_0: 32 dims of a position share a factor. Keys lie in words of four bytes, [head_dim / n][CDZ_KV_BLOCK] of them, which hold
+ * n = 4 numbers of Q8_0 and 8 of Q4_0, each two to a byte, the first below, 8 too great; then [head_dim / 32][CDZ_KV_BLOCK]
+ * factors in float16. Values as [CDZ_KV_BLOCK][head_dim] numbers, then factors likewise.
  *
  * One order for every way of computing it. Positions are cut into spans at absolute multiples of 256.
  * In a span
@@ -36,6 +37,7 @@ struct kv_view {
     size_t keys_bytes;              /* of that head's keys, which its values follow */
     size_t n_kv_heads, dim, layer;
     size_t value_dim; /* dim, or less of latents */
+    size_t factors;   /* of blocks: where they begin, from the first key or value */
     bool latents;
     int type;
 };
@@ -77,31 +79,51 @@ __device__ inline uint8_t *kv_head_of(const kv_view &kv, int32_t block, size_t h
            (kv.layer * kv.n_kv_heads + head) * kv.head_bytes;
 }
 
-/* Keys or values of Q8_0: the factor of the run that dim d lies in. */
+/* Keys or values in blocks: the factor of the run that dim d lies in. */
 __device__ inline const uint8_t *kv_factor(const kv_view &kv, const uint8_t *numbers, size_t within,
                                            size_t d)
 {
-    return numbers + CDZ_KV_BLOCK * kv.dim + 2 * (d / KV_RUN * CDZ_KV_BLOCK + within);
+    return numbers + kv.factors + 2 * (d / KV_RUN * CDZ_KV_BLOCK + within);
 }
 
-/* Keys of Q8_0: where number d lies; from a multiple of four on, four lie side by side. */
-__device__ inline size_t kv_key_place(size_t within, size_t d)
+/* Numbers in a word of four bytes. */
+__device__ constexpr size_t kv_in_word(int type)
 {
-    return (d / 4 * CDZ_KV_BLOCK + within) * 4 + d % 4;
+    return type == CDZ_Q4_0 ? 8 : 4;
+}
+
+/* Keys in blocks: where number d lies among all of a head, counted in numbers. From a multiple of kv_in_word on, so many lie side by
+ * side. */
+__device__ inline size_t kv_key_place(int type, size_t within, size_t d)
+{
+    const size_t n = kv_in_word(type);
+    return (d / n * CDZ_KV_BLOCK + within) * n + d % n;
+}
+
+/* Of blocks: number `at` of all. */
+template <int T> __device__ inline float kv_number(const uint8_t *from, size_t at)
+{
+    if (T == CDZ_Q8_0) return (float)(int8_t)from[at];
+    return (float)((int)(from[at / 2] >> at % 2 * 4 & 15) - 8);
+}
+
+/* Likewise number i of a word. */
+template <int T> __device__ inline float kv_number_of(uint32_t word, unsigned i)
+{
+    return (float)(T == CDZ_Q8_0 ? s8_of(word, i) : (int)(word >> i * 4 & 15) - 8);
 }
 
 /* Number d of the key of a position. */
 template <int T>
 __device__ inline float kv_key(const kv_view &kv, const uint8_t *head, size_t within, size_t d)
 {
-    if (T != CDZ_Q8_0) return load1<T>(head, d * CDZ_KV_BLOCK + within);
-    const int8_t q = (int8_t)head[kv_key_place(within, d)];
-    return (float)q * f16_at(kv_factor(kv, head, within, d));
+    if (T < CDZ_N_PLAIN) return load1<T>(head, d * CDZ_KV_BLOCK + within);
+    return kv_number<T>(head, kv_key_place(T, within, d)) * f16_at(kv_factor(kv, head, within, d));
 }
 
 /* Number d of the values of the positions of a block, from the element `at` on; the step to the next position's. */
 struct kv_values {
-    const uint8_t *from, *factors; /* of Q8_0 the one of position 0 */
+    const uint8_t *from, *factors; /* of blocks the one of position 0 */
     size_t at, step;
 };
 
@@ -115,8 +137,8 @@ __device__ inline kv_values kv_values_of(const kv_view &kv, const uint8_t *head,
 
 template <int T> __device__ inline float kv_value(const kv_values &v, size_t within)
 {
-    if (T != CDZ_Q8_0) return load1<T>(v.from, v.at);
-    return (float)(int8_t)v.from[v.at] * f16_at(v.factors + 2 * within);
+    if (T < CDZ_N_PLAIN) return load1<T>(v.from, v.at);
+    return kv_number<T>(v.from, v.at) * f16_at(v.factors + 2 * within);
 }
 
 /* Stores stay finite: what float16 cannot hold becomes its largest number. */
@@ -143,14 +165,35 @@ __device__ inline float warp_largest(float v)
     return v;
 }
 
-/* A lane's number of a run, of which each lane has one, and the run's factor: as in a block of Q8_0, halves away from zero. A
+/* Of the lanes' numbers the one of largest size, the first among equals. */
+__device__ inline float warp_extreme(float v)
+{
+    unsigned from = threadIdx.x % GPU_WARP;
+    for (unsigned apart = 16; apart; apart /= 2) {
+        const float other = __shfl_xor_sync(GPU_ALL, v, apart);
+        const unsigned its = __shfl_xor_sync(GPU_ALL, from, apart);
+        const bool takes = fabsf(other) > fabsf(v) || (fabsf(other) == fabsf(v) && its < from);
+        v = takes ? other : v;
+        from = takes ? its : from;
+    }
+    return v;
+}
+
+/* A lane's number of a run, of which each lane has one, and the run's factor, as in a block of the type. A
  * factor that is not a number stands for a number among them that is none. */
-struct kv_number {
-    int8_t q;
+struct kv_rounded {
+    uint8_t q;
     uint16_t factor;
 };
 
-__device__ inline kv_number kv_round(float x)
+__device__ inline uint16_t kv_factor_of(float d, bool none)
+{
+    const bool any = warp_largest(none ? 1.0f : 0.0f) != 0.0f;
+    return any ? (uint16_t)0x7e00 : round_f16(d);
+}
+
+/* Q8_0: halves away from zero. */
+__device__ inline kv_rounded kv_round8(float x)
 {
     const bool none = x != x;
     const float kept = kv_kept(x, 65504.0f * 127.0f);
@@ -158,16 +201,32 @@ __device__ inline kv_number kv_round(float x)
     const float v = kept * (d != 0.0f ? 1.0f / d : 0.0f), size = fabsf(v);
     int q = none ? 0 : size < 127.0f ? (int)size : 127;
     if (q < 127 && size - (float)q >= 0.5f) q++;
-    const bool any = warp_largest(none ? 1.0f : 0.0f) != 0.0f;
-    return {(int8_t)(v < 0.0f ? -q : q), any ? (uint16_t)0x7e00 : round_f16(d)};
+    return {(uint8_t)(v < 0.0f ? -q : q), kv_factor_of(d, none)};
 }
 
-/* One number of Q8_0, by its lane; the first lane of a run writes the factor. */
+/* Q4_0: the extreme one is the lowest level; each 8 too great. */
+__device__ inline kv_rounded kv_round4(float x)
+{
+    const bool none = x != x;
+    const float kept = none ? 0.0f : kv_kept(x, 65504.0f * 8.0f), most = warp_extreme(kept);
+    const float d = (most != 0.0f ? most : 0.0f) / -8.0f;
+    const float v = kept * (d != 0.0f ? 1.0f / d : 0.0f) + 8.5f;
+    const float level = v > 0.0f ? v : 0.0f; /* what is no number is none */
+    return {(uint8_t)(level < 15.0f ? level : 15.0f), kv_factor_of(d, none)};
+}
+
+/* One number of a run, by its lane: number `at` of all; the first lane of a run writes the factor, and of two that share a byte the
+ * first the byte. */
 __device__ inline void kv_put_run(const kv_view &kv, uint8_t *numbers, size_t at, size_t within,
                                   size_t d, float x)
 {
-    const kv_number n = kv_round(x);
-    numbers[at] = (uint8_t)n.q;
+    const bool fours = kv.type == CDZ_Q4_0;
+    const kv_rounded n = fours ? kv_round4(x) : kv_round8(x);
+    const unsigned next = fours ? __shfl_xor_sync(GPU_ALL, (unsigned)n.q, 1) : 0;
+    if (!fours)
+        numbers[at] = n.q;
+    else if (at % 2 == 0)
+        numbers[at / 2] = (uint8_t)(n.q | next << 4);
     if (d % KV_RUN == 0)
         *reinterpret_cast<uint16_t *>(const_cast<uint8_t *>(kv_factor(kv, numbers, within, d))) =
             n.factor;
@@ -190,8 +249,9 @@ __global__ void __launch_bounds__(256)
     for (size_t i = threadIdx.x; i < kv.n_kv_heads * kv.dim; i += blockDim.x) {
         const size_t d = i % kv.dim;
         uint8_t *keys = kv_head_of(kv, block, i / kv.dim), *values = keys + kv.keys_bytes;
-        if (kv.type == CDZ_Q8_0) { /* whole warps: heads are whole runs */
-            kv_put_run(kv, keys, kv_key_place(within, d), within, d, k[blockIdx.x * ldk + i]);
+        if (kv.type >= CDZ_N_PLAIN) { /* whole warps: heads are whole runs */
+            kv_put_run(kv, keys, kv_key_place(kv.type, within, d), within, d,
+                       k[blockIdx.x * ldk + i]);
             kv_put_run(kv, values, within * kv.dim + d, within, d, v[blockIdx.x * ldv + i]);
             continue;
         }
@@ -280,16 +340,17 @@ __device__ inline void add_products(float score[Q], const kv_view &kv, const uin
                                     size_t within, const float *queries)
 {
     const size_t dim = kv.dim;
-    if constexpr (T == CDZ_Q8_0) {
+    if constexpr (T >= CDZ_N_PLAIN) {
+        constexpr unsigned N = kv_in_word(T);
         for (size_t run = 0; run < dim; run += KV_RUN) {
             const float factor = f16_at(kv_factor(kv, head, within, run));
 #pragma unroll
-            for (size_t d = run; d < run + KV_RUN; d += 4) {
-                const uint32_t four =
-                    *reinterpret_cast<const uint32_t *>(head + kv_key_place(within, d));
+            for (size_t d = run; d < run + KV_RUN; d += N) {
+                const uint32_t word =
+                    reinterpret_cast<const uint32_t *>(head)[kv_key_place(T, within, d) / N];
 #pragma unroll
-                for (unsigned i = 0; i < 4; i++) {
-                    const float k = (float)s8_of(four, i) * factor;
+                for (unsigned i = 0; i < N; i++) {
+                    const float k = kv_number_of<T>(word, i) * factor;
 #pragma unroll
                     for (unsigned q = 0; q < Q; q++)
                         score[q] = fmaf(k, queries[q * dim + d + i], score[q]);
@@ -497,6 +558,7 @@ __device__ inline float kv_key_of(const kv_view &kv, const uint8_t *head, size_t
     case CDZ_F16: return kv_key<CDZ_F16>(kv, head, within, d);
     case CDZ_BF16: return kv_key<CDZ_BF16>(kv, head, within, d);
     case CDZ_Q8_0: return kv_key<CDZ_Q8_0>(kv, head, within, d);
+    case CDZ_Q4_0: return kv_key<CDZ_Q4_0>(kv, head, within, d);
     default: return kv_key<CDZ_F32>(kv, head, within, d);
     }
 }

@@ -155,6 +155,6 @@ const cdz_kernel_set cdz_scalar_set = {
     .rotate_pairs = rotate_pairs,
     .conv = conv,
     .recur = recur,
-    .attend = {cdz_ref_attend, cdz_ref_attend, cdz_ref_attend, cdz_ref_attend},
+    .attend = {cdz_ref_attend, cdz_ref_attend, cdz_ref_attend, cdz_ref_attend, cdz_ref_attend},
     .attend_packed = cdz_ref_attend,
 };

@@ -106,6 +106,7 @@ check "constraints are the CPU's" constrained --device cuda --precision f32
 check "draws are the CPU's, keys and values in f16" same_answer "${draw[@]}" --kv-cache f16 -- --device cuda
 check "draws are the CPU's, keys and values in bf16" same_answer "${draw[@]}" --kv-cache bf16 -- --device cuda
 check "draws are the CPU's, keys and values in q8_0" same_answer "$root/models/pocket-dictionary" "${draw[@]:1}" --kv-cache q8_0 -- --device cuda
+check "draws are the CPU's, keys and values in q4_0" same_answer "$root/models/pocket-dictionary" "${draw[@]:1}" --kv-cache q4_0 -- --device cuda
 # Recurrent layers, without attention beside them: what a device says of a text has the CPU's bits.
 recurrent() { # options of the device...
     local text=("$root/tests/golden/mamba2" --ids "$(seq -s, 5 3 200)" --json)

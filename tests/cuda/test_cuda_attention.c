@@ -48,6 +48,9 @@ static const setting settings[] = {
     {"in Q8_0", 9, 3, 64, 300, 0, 0.0f, false, 0, CDZ_Q8_0, false, 0},
     {"Q8_0, one run", 4, 4, 32, 700, 0, 0.0f, false, 0, CDZ_Q8_0, true, 0},
     {"Q8_0, all together", 6, 2, 96, 600, 500, 3.0f, true, 0, CDZ_Q8_0, true, 0},
+    {"in Q4_0", 9, 3, 64, 300, 0, 0.0f, false, 0, CDZ_Q4_0, false, 0},
+    {"Q4_0, one run", 4, 4, 32, 700, 0, 0.0f, false, 0, CDZ_Q4_0, true, 0},
+    {"Q4_0, all together", 6, 2, 96, 600, 500, 3.0f, true, 0, CDZ_Q4_0, true, 0},
 };
 
 /* Two sequences, the same on both sides, and queries: the last positions of the first, and one of the
@@ -280,12 +283,13 @@ static void forks(run *t)
 /* Of one position attention gives the value back, as the store holds it. */
 static void stores_round(run *t)
 {
-    enum { RUN = 32, DIM = 6 * RUN };
+    enum { RUN = 32, DIM = 7 * RUN };
     static const float some[] = {1e6f,           -1e6f, 65519.0f,  65520.0f, -65504.0f, 1.0009765f,
                                  1.00048828125f, 6e-8f, -2.98e-8f, 3e-8f,    6.1e-5f,   1e-40f,
                                  3e38f,          -0.0f, 0.1f,      1.0f};
     static const float zeros[DIM]; /* keys, and a query: whatever the values are no score overflows */
-    /* runs of Q8_0: of all sizes; halves of steps; one that is no number; tiny ones; zeros; 3e38 alone */
+    /* runs of blocks: of all sizes; halves of steps; one that is no number; tiny ones; zeros; 3e38 alone;
+     * two of the largest size */
     float values[DIM] = {0};
     for (int i = 0; i < RUN; i++) {
         values[i] = i < 16 ? some[i] : 0.0f;
@@ -294,15 +298,16 @@ static void stores_round(run *t)
         values[3 * RUN + i] = (float)(i - 5) * 1e-41f;
     }
     values[5 * RUN + 3] = -3e38f;
+    for (int i = 0; i < RUN; i++) values[6 * RUN + i] = i == 9 ? -8.0f : (float)(16 - i) * 0.5f;
     cdz_backend *const both[] = {t->cpu, t->strict};
     const cdz_attention how = {.n_heads = 1, .scale = 1.0f};
     const int32_t block = 0;
     const cdz_kv_row row = {&block, 0, 0, NULL};
     const cdz_kv_shape part = {1, 1, 48, CDZ_Q8_0, 0}, latents = {1, 1, 64, CDZ_Q8_0, 32},
-                       other = {1, 1, 64, CDZ_Q4_0, 0};
+                       other = {1, 1, 64, CDZ_Q4_1, 0};
     expect(t, both[1]->api->kv_block_bytes(both[1], &part) == 0, "half a run is kept");
     expect(t, both[1]->api->kv_block_bytes(both[1], &latents) == 0, "latents are kept in runs");
-    expect(t, both[1]->api->kv_block_bytes(both[1], &other) == 0, "Q4_0 is kept, untested");
+    expect(t, both[1]->api->kv_block_bytes(both[1], &other) == 0, "Q4_1 is kept, untested");
     for (int type = CDZ_F32; type < CDZ_N_KV; type++) {
         const cdz_kv_shape shape = {1, 1, DIM, (cdz_dtype)type, 0};
         float out[2][DIM];

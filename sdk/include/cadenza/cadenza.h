@@ -88,9 +88,9 @@ typedef struct cdz_options {
     /* Progress: `done` of `bytes` bytes of a model's weights have been copied to the device; user is log_user. NULL: not
      * reported. [the thread in cdz_model_open] */
     void (*loading)(void *user, const char *model, uint64_t done, uint64_t bytes);
-    /* The type of KV caches: "f32", "f16", "bf16" or "q8_0". NULL: what a pipeline that is loaded before the first model
-     * asks for, else f32. The 16-bit types take half of the memory, q8_0 little more than a quarter; keys and values are
-     * rounded: docs/models.md */
+    /* The type of KV caches: "f32", "f16", "bf16", "q8_0" or "q4_0". NULL: what a pipeline that is loaded before the first
+     * model asks for, else f32. The 16-bit types take half of the memory, q8_0 little more than a quarter, q4_0 a seventh; keys
+     * and values are rounded: docs/models.md */
     const char *kv_cache;
     /* "spread": on a NUMA machine, threads are bound evenly to the nodes, and KV caches and weights in panels take their
      * pages from all nodes in turns; "off". NULL: what a pipeline that is loaded before the first model asks for, else off.

@@ -537,15 +537,18 @@ static const struct {
     {"an option of f32 too", "f32", "[model]\nkv_cache = bf16\n", CDZ_OK, CDZ_F32, ""},
     {"an option that is none", "f61", "", CDZ_E_USAGE, CDZ_F32, "KV cache: there is no type 'f61'"},
     {"a type that is none", NULL, "\n[model]\nkv_cache = bf17\n", CDZ_E_USAGE, CDZ_F32,
-     "story.ini:3: [model]: KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16, q8_0: "
+     "story.ini:3: [model]: KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16, q8_0, q4_0: "
      "did you mean 'bf16'?"},
     {"one in blocks", "q8_0", "", CDZ_OK, CDZ_Q8_0, ""},
     {"a file says blocks, on a device", NULL, "[model]\nkv_cache = q8_0\ndevice = far\n", CDZ_OK,
      CDZ_Q8_0, ""},
     {"blocks that do not fit", NULL, "[model]\nkv_cache = q8_0\n", CDZ_E_UNSUPPORTED, CDZ_F32,
      "KV cache in Q8_0: blocks of 32 numbers do not go into this model's heads of 12; f16 or bf16 do"},
-    {"other blocks", NULL, "[model]\nkv_cache = q4_0\n", CDZ_E_USAGE, CDZ_F32,
-     "there is no type 'q4_0' here"},
+    {"one in smaller blocks", "q4_0", "", CDZ_OK, CDZ_Q4_0, ""},
+    {"smaller blocks that do not fit", "q4_0", "", CDZ_E_UNSUPPORTED, CDZ_F32,
+     "KV cache in Q4_0: blocks of 32 numbers do not go into this model's heads of 12; f16 or bf16 do"},
+    {"other blocks", NULL, "[model]\nkv_cache = q4_1\n", CDZ_E_USAGE, CDZ_F32,
+     "there is no type 'q4_1' here"},
 };
 
 static void test_kept(void **state)
@@ -563,7 +566,7 @@ static void test_kept(void **state)
             status = cdz_pipeline_parse(rt, kept[i].ini, strlen(kept[i].ini), "story.ini",
                                         &pipeline, &err);
         /* of these, only the shipped model has heads of a multiple of 32 */
-        const char *folder = kept[i].kept == CDZ_Q8_0 ? SHIPPED : MODEL;
+        const char *folder = kept[i].kept >= CDZ_N_PLAIN ? SHIPPED : MODEL;
         if (status == CDZ_OK) status = cdz_model_open(rt, folder, &how, &model, &err);
         if (status != kept[i].status || !strstr(err.text, kept[i].says))
             fail_msg("%s: status %d, said: %s", kept[i].title, (int)status, err.text);

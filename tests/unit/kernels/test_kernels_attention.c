@@ -43,6 +43,10 @@ static const struct model {
     {"Q8_0, one to one and window", 3, 3, 32, 45, 0, false, false, CDZ_Q8_0, false, 0},
     {"Q8_0, all at once", 6, 3, 96, 70, 2.0f, true, false, CDZ_Q8_0, false, 0},
     {"Q8_0 to the end", 4, 2, 32, 0, 0, false, true, CDZ_Q8_0, false, 0},
+    {"Q4_0, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_Q4_0, false, 0},
+    {"Q4_0, one to one and window", 3, 3, 32, 45, 0, false, false, CDZ_Q4_0, false, 0},
+    {"Q4_0, all at once", 6, 3, 96, 70, 2.0f, true, false, CDZ_Q4_0, false, 0},
+    {"Q4_0 to the end", 4, 2, 32, 0, 0, false, true, CDZ_Q4_0, false, 0},
     {"sinks, four heads to one", 8, 2, 16, 0, 0, false, false, CDZ_F32, true, 0},
     {"sinks and a window", 8, 1, 16, 45, 0, false, false, CDZ_F32, true, 0},
     {"sinks, bias and cap", 6, 2, 20, 0, 1.5f, true, false, CDZ_BF16, true, 0},
@@ -51,7 +55,7 @@ static const struct model {
     {"float16 latents", 4, 1, 72, 0, 0, false, false, CDZ_F16, false, 64},
     {"bfloat16 latents, odd sizes", 3, 1, 21, 0, 0, false, false, CDZ_BF16, false, 16},
 };
-enum { N_MODELS = sizeof models / sizeof *models, Q8_0_MODEL = 22 };
+enum { N_MODELS = sizeof models / sizeof *models, Q8_0_MODEL = 22, Q4_0_MODEL = 26 };
 
 /* One sequence: keys, values and queries of every position, its blocks scattered over the store. */
 typedef struct text {
@@ -395,8 +399,9 @@ static void long_texts_have_the_same_bits(void **state)
  * even NaN. */
 static void leftovers_in(const char *variant)
 {
-    const struct model *const some[] = {&models[0], &models[5], &models[Q8_0_MODEL]};
-    for (size_t i = 0; i < 3; i++) {
+    const struct model *const some[] = {&models[0], &models[5], &models[Q8_0_MODEL],
+                                        &models[Q4_0_MODEL]};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         text t = make_text(some[i], 31, 0), junk = make_text(some[i], 32, 0);
         float *expected = expect(&t), *out = must_alloc(LENGTH * t.q_width * sizeof *out);
         for (size_t j = 0; j < LENGTH * t.kv_width; j++)
@@ -446,6 +451,7 @@ static void nan_in_means_nan_out_in(const char *variant)
 {
     nan_in_means_nan_out_of(variant, &models[0]);
     nan_in_means_nan_out_of(variant, &models[Q8_0_MODEL]);
+    nan_in_means_nan_out_of(variant, &models[Q4_0_MODEL]);
 }
 
 static void nan_is_not_hidden(void **state)
@@ -483,6 +489,7 @@ static void copied_blocks_read_the_same(void **state)
     (void)state;
     copied_read_the_same_in(&models[0]);
     copied_read_the_same_in(&models[Q8_0_MODEL]);
+    copied_read_the_same_in(&models[Q4_0_MODEL]);
 }
 
 static void fresh_hold_zeros_in(const struct model *model)
@@ -504,6 +511,7 @@ static void fresh_blocks_hold_zeros(void **state)
     (void)state;
     fresh_hold_zeros_in(&models[0]);
     fresh_hold_zeros_in(&models[Q8_0_MODEL]);
+    fresh_hold_zeros_in(&models[Q4_0_MODEL]);
 }
 
 /* Entry i of head g is what entry from[i] was written as. */
@@ -569,7 +577,10 @@ static void what_is_written_is_rounded(void **state)
     static const struct {
         cdz_dtype type;
         float largest; /* what 1e9 becomes */
-    } types[] = {{CDZ_F16, 65504.0f}, {CDZ_BF16, 1e9f}, {CDZ_Q8_0, 65504.0f * 127.0f}};
+    } types[] = {{CDZ_F16, 65504.0f},
+                 {CDZ_BF16, 1e9f},
+                 {CDZ_Q8_0, 65504.0f * 127.0f},
+                 {CDZ_Q4_0, 65504.0f * 8.0f}};
     (void)state;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const struct model plain = {"", 4, 2, 32, 0, 0, false, false, CDZ_F32, false, 0};
@@ -598,13 +609,14 @@ static void impossible_stores_are_refused(void **state)
     const cdz_kv_shape good = {2, 2, 64, CDZ_F32, 0}, empty = {0, 2, 64, CDZ_F32, 0},
                        huge = {SIZE_MAX / 2, 3, 64, CDZ_BF16, 0}, half = {2, 2, 64, CDZ_F16, 0},
                        blocks = {2, 2, 64, CDZ_Q8_0, 0}, part = {2, 2, 48, CDZ_Q8_0, 0},
-                       other = {2, 2, 64, CDZ_Q4_0, 0};
+                       fours = {2, 2, 64, CDZ_Q4_0, 0}, other = {2, 2, 64, CDZ_Q4_1, 0};
     assert_int_equal(b->api->kv_block_bytes(b, &good),
                      2 * 2 * 64 * 2 * CDZ_KV_BLOCK * sizeof(float));
     assert_int_equal(b->api->kv_block_bytes(b, &half), b->api->kv_block_bytes(b, &good) / 2);
     assert_int_equal(b->api->kv_block_bytes(b, &huge), 0);
     assert_int_equal(b->api->kv_block_bytes(b, &blocks),
                      b->api->kv_block_bytes(b, &good) / 128 * 34); /* 34 bytes for 32 numbers */
+    assert_int_equal(b->api->kv_block_bytes(b, &fours), b->api->kv_block_bytes(b, &good) / 128 * 18);
     assert_int_equal(b->api->kv_block_bytes(b, &part), 0);
     assert_int_equal(b->api->kv_block_bytes(b, &other), 0);
     assert_null(b->api->kv_create(b, &part, 4));

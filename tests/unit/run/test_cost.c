@@ -62,6 +62,7 @@ static void costs_follow_from_shapes(void **state)
         assert_int_equal(c.kv_bytes, s.layers * s.kv_heads * s.head_dim * 2 * sizeof(float));
         assert_int_equal(cdz_cost_of(w, CDZ_BF16).kv_bytes * 2, c.kv_bytes);
         assert_int_equal(cdz_cost_of(w, CDZ_Q8_0).kv_bytes, (c.kv_bytes + 127) / 128 * 34);
+        assert_int_equal(cdz_cost_of(w, CDZ_Q4_0).kv_bytes, (c.kv_bytes + 127) / 128 * 18);
         assert_int_equal(c.attention_macs, s.layers * s.heads * s.head_dim * 2);
         /* Matrices make up nearly all bytes; norms and biases are what is beside them. */
         const uint64_t each = cdz_dtype_bytes(w->layers[0].q.w.dtype);

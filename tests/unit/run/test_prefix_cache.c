@@ -220,9 +220,9 @@ static void test_families(void **state)
 static void test_kv_types(void **state)
 {
     (void)state;
-    static const char *const types[] = {"f16", "bf16", "q8_0"};
+    static const char *const types[] = {"f16", "bf16", "q8_0", "q4_0"};
     const wish w = {PROMPT, PROMPT, 0, ways[1].kwargs, NULL, NULL, false, 0};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         world at[2] = {0};
         for (int k = 0; k < 2; k++) {
             const cdz_options options = {.size = sizeof options,

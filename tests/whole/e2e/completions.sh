@@ -44,7 +44,7 @@ test|cadenza plugin
 --prompt|cadenza run --pro
 --timeout-ms|cadenza plugin test --timeout
 !--num-beams|cadenza tokenize --num
-q8_0|cadenza run --kv-cache 
+q4_0|cadenza run --kv-cache 
 strict|cadenza parity --determinism st
 !strict|cadenza parity --precision 
 weights.gguf|cadenza run weig

@@ -511,16 +511,17 @@ refused "a type that is nearly one" 2 "did you mean 'q5_k'?" cadenza model quant
 refused "no type" 2 "expected --type" cadenza model quantize shipped.gguf other.gguf
 refused "a type of blocks for convert" 2 "expected one of f32, f16, bf16" cadenza model convert "$shipped" other.gguf --type q8_0
 refused "a type at load that is none" 2 "quantize: there is no type" cadenza run --quantize q4_9 -p a
-refused "a KV cache in what is no type" 2 "KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16, q8_0: did you mean 'bf16'?" cadenza run --kv-cache bf17 -p a
+refused "a KV cache in what is no type" 2 "KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16, q8_0, q4_0: did you mean 'bf16'?" cadenza run --kv-cache bf17 -p a
 same "a KV cache in blocks, whatever computes" "$(CADENZA_CPU=scalar cadenza run --kv-cache q8_0 -p 'music is' --seed 3)" "$(cadenza run --kv-cache q8_0 --threads 1 -p 'music is' --seed 3)"
-grep -q 'in q8_0' <<<"$(cadenza model info "$shipped")" && good || bad "model info on a KV cache in blocks"
+same "a KV cache in smaller blocks, whatever computes" "$(CADENZA_CPU=scalar cadenza run --kv-cache q4_0 -p 'music is' --seed 3)" "$(cadenza run --kv-cache q4_0 --threads 1 -p 'music is' --seed 3)"
+grep -q 'in q4_0' <<<"$(cadenza model info "$shipped")" && good || bad "model info on a KV cache in blocks"
 same "threads and memory spread over nodes" "$(cadenza run --numa spread --quantize q8_0 -p 'music is' --seed 3)" "$(cadenza run --quantize q8_0 -p 'music is' --seed 3)"
 grep -q 'profile: numa: ' <<<"$(cadenza run --numa spread --profile -p 'music is' -s max_new_tokens=2 2>&1 >/dev/null)" && good || bad "what a profile says on nodes"
 grep -q 'numa' <<<"$(cadenza run --profile -p 'music is' -s max_new_tokens=2 2>&1 >/dev/null)" && bad "a profile on nodes unasked" || good
 grep -q '^memory nodes [0-9]' <<<"$(cadenza version --verbose)" && good || bad "version on nodes"
 refused "a way to spread that is none" 2 "numa: there is no 'on', expected off or spread" cadenza run --numa on -p a
 refused "a way to spread that is none, of parity" 2 "numa: there is no 'on', expected off or spread" cadenza parity --numa on "$root/tests/golden/llama_gqa"
-refused "a KV cache in other blocks" 2 "KV cache: there is no type 'q4_0'" cadenza run --kv-cache q4_0 -p a
+refused "a KV cache in other blocks" 2 "KV cache: there is no type 'q4_1'" cadenza run --kv-cache q4_1 -p a
 refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
 refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt
 
