@@ -83,12 +83,12 @@ static const struct {
     const char *name;
     cdz_dtype dtype;
     cdz_weight_form form;
-} dtypes[] = {{"bf16", CDZ_BF16, CDZ_WEIGHT_ROWS},      {"f16", CDZ_F16, CDZ_WEIGHT_ROWS},
-              {"f32", CDZ_F32, CDZ_WEIGHT_ROWS},        {"q8_0", CDZ_Q8_0, CDZ_WEIGHT_PANELS},
-              {"q4_0", CDZ_Q4_0, CDZ_WEIGHT_PANELS},    {"q5_0", CDZ_Q5_0, CDZ_WEIGHT_PANELS},
-              {"q4_k", CDZ_Q4_K, CDZ_WEIGHT_PANELS},    {"q6_k", CDZ_Q6_K, CDZ_WEIGHT_PANELS},
-              {"q8_0 rows", CDZ_Q8_0, CDZ_WEIGHT_INT8}, {"q4_0 rows", CDZ_Q4_0, CDZ_WEIGHT_INT8},
-              {"q4_0 f32", CDZ_Q4_0, CDZ_WEIGHT_ROWS}};
+} dtypes[] = {{"bf16", CDZ_BF16, CDZ_WEIGHT_ROWS},      {"bf16 bf16", CDZ_BF16, CDZ_WEIGHT_BF16},
+              {"f16", CDZ_F16, CDZ_WEIGHT_ROWS},        {"f32", CDZ_F32, CDZ_WEIGHT_ROWS},
+              {"q8_0", CDZ_Q8_0, CDZ_WEIGHT_PANELS},    {"q4_0", CDZ_Q4_0, CDZ_WEIGHT_PANELS},
+              {"q5_0", CDZ_Q5_0, CDZ_WEIGHT_PANELS},    {"q4_k", CDZ_Q4_K, CDZ_WEIGHT_PANELS},
+              {"q6_k", CDZ_Q6_K, CDZ_WEIGHT_PANELS},    {"q8_0 rows", CDZ_Q8_0, CDZ_WEIGHT_INT8},
+              {"q4_0 rows", CDZ_Q4_0, CDZ_WEIGHT_INT8}, {"q4_0 f32", CDZ_Q4_0, CDZ_WEIGHT_ROWS}};
 enum { N_TYPES = sizeof dtypes / sizeof *dtypes };
 
 static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_t most_rows,
