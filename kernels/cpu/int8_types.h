@@ -1,0 +1,56 @@
+/* int8_types.h - what tiles of products with int8 activations know of the types, before they say how their numbers lie in
+ * registers. */
+#ifndef CDZ_CPU_INT8_TYPES_H
+#define CDZ_CPU_INT8_TYPES_H
+
+#include "cpu/ahead.h"
+#include "cpu/avx2.h"
+
+typedef __m256i words;
+
+/* What comes off the unsigned numbers that a type is stored as. */
+CDZ_INLINE int offset_of(cdz_dtype type)
+{
+    return type == CDZ_Q4_0   ? 8
+           : type == CDZ_Q3_K ? 4
+           : type == CDZ_Q5_0 ? 16
+           : type == CDZ_Q6_K ? 32
+                              : 0;
+}
+
+/* Whose halves of 16 have scales of their own. */
+CDZ_INLINE bool has_halves(cdz_dtype type)
+{
+    return type == CDZ_Q2_K || type == CDZ_Q3_K || type == CDZ_Q6_K;
+}
+
+CDZ_INLINE bool has_minimum(cdz_dtype type)
+{
+    return type == CDZ_Q4_1 || type == CDZ_Q5_1 || type == CDZ_Q4_K || type == CDZ_Q5_K;
+}
+
+/* Of two bytes. */
+CDZ_INLINE bool two_fields(cdz_dtype type)
+{
+    return has_minimum(type) || type == CDZ_Q2_K;
+}
+
+CDZ_INLINE bool is_large(cdz_dtype type)
+{
+    return type >= CDZ_Q2_K && type <= CDZ_Q6_K;
+}
+
+/* The sum of a block's activations that meet one scale: of all, or of the first (0) or second (1) sixteen. */
+CDZ_INLINE int sum_of(cdz_dtype type, const cdz_x8 *x, int half)
+{
+    return !has_halves(type) ? x->sum : half ? x->sum - x->half : x->half;
+}
+
+/* The sums of both sixteens, which fit in 16 bits each. */
+CDZ_INLINE int both_sums(const cdz_x8 *x)
+{
+    const uint32_t low = (uint32_t)x->half & 0xffff, high = (uint32_t)(x->sum - x->half);
+    return (int)(low | high << 16);
+}
+
+#endif
