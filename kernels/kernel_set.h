@@ -233,6 +233,7 @@ extern const cdz_kernel_set cdz_avx512_bf16_set; /* and VNNI */
 #elif defined(__aarch64__)
 extern const cdz_kernel_set cdz_neon_set;
 extern const cdz_kernel_set cdz_neon_dotprod_set;
+extern const cdz_kernel_set cdz_neon_i8mm_set;
 #endif
 
 #endif

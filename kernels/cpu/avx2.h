@@ -114,6 +114,7 @@ void cdz_avx2_lane_tile_pairs(const cdz_lane_tile *tile);
 
 /* arm64's own. */
 CDZ_INT8_DECLARE(cdz_neon_dotprod)
+CDZ_INT8_DECLARE(cdz_neon_i8mm)
 cdz_dot_fn cdz_neon_dot_pairs;
 
 #endif

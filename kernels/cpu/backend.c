@@ -32,6 +32,7 @@ static const struct variant {
     {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
 #endif
 #if defined(__aarch64__)
+    {"neon", &cdz_neon_i8mm_set, cdz_machine_has_i8mm},
     {"neon", &cdz_neon_dotprod_set, cdz_machine_has_dotprod},
     {"neon", &cdz_neon_set, anywhere},
 #endif

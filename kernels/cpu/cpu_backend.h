@@ -17,7 +17,7 @@ typedef struct cpu_backend {
 
 enum {
     CDZ_M_BLOCK =
-        516, /* activation rows of one packed block: a pass of 512 is one; 12 and 6 divide it */
+        516, /* activation rows of one packed block: a pass of 512 is one; 12, 6 and 4 divide it */
     CDZ_OUT_FLOATS = CDZ_M_BLOCK * CDZ_BLOCK_ROWS, /* outputs of a chunk, in scratch */
     CDZ_ATTEND_FEW = 8, /* queries of a tile for whose scores there is room however much they see */
     CDZ_ATTEND_SCORES = 262144, /* of a tile of more, together: a megabyte */

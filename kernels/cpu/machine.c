@@ -78,6 +78,11 @@ bool cdz_machine_has_dotprod(void)
 {
     return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 }
+
+bool cdz_machine_has_i8mm(void)
+{
+    return cdz_machine_has_dotprod() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+}
 #endif
 
 void cdz_machine_set_rounding(void)

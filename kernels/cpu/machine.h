@@ -13,6 +13,7 @@ bool cdz_machine_has_avx512(void);  /* also F, VL, BW, DQ */
 bool cdz_machine_has_vnni(void);    /* also AVX512_VNNI */
 bool cdz_machine_has_bf16(void);    /* also AVX512_BF16 */
 bool cdz_machine_has_dotprod(void); /* arm64's SDOT */
+bool cdz_machine_has_i8mm(void);    /* also SMMLA */
 
 /* Physical cores among the processors this process may run on; at least 1. */
 uint32_t cdz_machine_cores(void);

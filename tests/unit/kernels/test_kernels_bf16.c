@@ -37,6 +37,7 @@ static void each_set(void (*check)(const cdz_kernel_set *set))
 #elif defined(__aarch64__)
     check(&cdz_neon_set);
     if (cdz_machine_has_dotprod()) check(&cdz_neon_dotprod_set);
+    if (cdz_machine_has_i8mm()) check(&cdz_neon_i8mm_set);
 #endif
 }
 

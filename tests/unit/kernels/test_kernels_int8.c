@@ -117,6 +117,7 @@ static void each_set(void (*check)(const cdz_kernel_set *set))
 #elif defined(__aarch64__)
     check(&cdz_neon_set);
     if (cdz_machine_has_dotprod()) check(&cdz_neon_dotprod_set);
+    if (cdz_machine_has_i8mm()) check(&cdz_neon_i8mm_set);
 #endif
 }
 
@@ -299,6 +300,59 @@ static void products_are_the_definitions(void **state)
     each_variant(products_in);
 }
 
+/* Without a backend: a tile of every height of sets that this machine would not choose, in two calls of which the second goes
+ * on. */
+static void tile_of_set(const cdz_kernel_set *set, const problem *p, size_t height)
+{
+    enum { FIRST = 1280 };
+    const size_t n = p->panels.n, k = p->panels.k, blocks = k / 32, ldy = n + 1;
+    const cdz_dtype type = p->panels.dtype;
+    char what[64];
+    cdz_x8 *x = must_alloc(blocks * height * sizeof *x);
+    float *y = must_alloc(height * ldy * sizeof *y);
+    for (size_t r = 0; r < height; r++) set->quantise_x(x + r, height, p->x + r * p->ldx, blocks);
+    for (size_t i = 0; i < height * ldy; i++) y[i] = 12345.0f;
+    cdz_int8_tile t = {.w = p->packed, .panels = n / 16, .stride = 16 * cdz_row_bytes(type, k)};
+    t.blocks = FIRST / 32;
+    t.x = x;
+    t.height = height;
+    t.y = y;
+    t.ldy = ldy;
+    t.first = t.cold = true;
+    set->int8_tile[type](&t);
+    t.w = p->packed + 16 * cdz_row_bytes(type, FIRST);
+    t.blocks = (k - FIRST) / 32;
+    t.x = x + FIRST / 32 * height;
+    t.first = false;
+    set->int8_tile[type](&t);
+    for (size_t r = 0; r < height; r++) {
+        assert_true(y[r * ldy + n] == 12345.0f);
+        for (size_t j = 0; j < n; j++) y[r * ldy + j] += (float)element(CDZ_F32, p->biases.data, j);
+    }
+    snprintf(what, sizeof what, "%s, %s, a tile of %zu", set->name, cdz_dtype_name(type), height);
+    assert_same_rows(what, y, ldy, p->expected, n, height, n);
+    free(x);
+    free(y);
+}
+
+static void tiles_of_set(const cdz_kernel_set *set)
+{
+    static const struct shape shape = {"tiles", 80, 1536};
+    for (size_t t = 0; t < N_TYPES; t++) {
+        problem p = make_problem(types[t], &shape, 0);
+        for (const size_t *height = set->int8_heights;
+             height == set->int8_heights || height[-1] > 1; height++)
+            tile_of_set(set, &p, *height);
+        free_problem(&p);
+    }
+}
+
+static void tiles_of_every_set_are_too(void **state)
+{
+    (void)state;
+    each_set(tiles_of_set);
+}
+
 /* Every weight -128, or every bit set, by activations of the largest step: nothing may saturate. */
 static void extremes_in(const char *variant)
 {
@@ -467,6 +521,7 @@ int main(void)
         cmocka_unit_test(panels_give_their_rows_back),
         cmocka_unit_test(every_variant_makes_the_same_panels),
         cmocka_unit_test(products_are_the_definitions),
+        cmocka_unit_test(tiles_of_every_set_are_too),
         cmocka_unit_test(extremes_do_not_saturate),
         cmocka_unit_test(special_factors_stay_where_they_are),
         cmocka_unit_test(sets_may_be_mixed),
