@@ -10,6 +10,7 @@
 /* MOST_SUMS: height times far half panels. */
 enum { PART_ROWS = 8, X_ROWS = 1, AT_ONCE = 1, MOST_SUMS = 8 };
 
+typedef __m256i words;
 typedef cdz_x8 activations;
 
 /* Word i of the half panel at `at`. */

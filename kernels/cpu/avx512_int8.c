@@ -2,8 +2,8 @@
  * weights of each of a panel's sixteen rows, one instruction multiplies it with four activations and
  * adds. Weights enter unsigned, their offset times the activations' sum comes off first. Integers are exact,
  * so the bits are those of ref_int8.c. */
-#include "cpu/ahead.h"
 #include "cpu/avx512.h"
+#include "cpu/int8_types.h"
 
 enum {
     MOST_SUMS = 12, /* accumulators: rows times far panels */
@@ -114,14 +114,10 @@ CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int 
     }
 }
 
-CDZ_INLINE int offset_of(cdz_dtype type)
+/* What comes off the weights as they enter. */
+CDZ_INLINE int taken_off(cdz_dtype type)
 {
-    return type == CDZ_Q8_0   ? 128
-           : type == CDZ_Q4_0 ? 8
-           : type == CDZ_Q3_K ? 4
-           : type == CDZ_Q5_0 ? 16
-           : type == CDZ_Q6_K ? 32
-                              : 0;
+    return type == CDZ_Q8_0 ? 128 : offset_of(type);
 }
 
 /* Byte `byte` of every word. */
@@ -193,7 +189,7 @@ CDZ_INLINE void block(cdz_dtype type, int height, int far, const strip *s, const
     words sums[MOST_SUMS];
     CDZ_UNROLL
     for (int i = 0; i < far * height; i++)
-        sums[i] = _mm512_set1_epi32(-offset_of(type) * s->x[i % height].sum);
+        sums[i] = _mm512_set1_epi32(-taken_off(type) * s->x[i % height].sum);
     CDZ_UNROLL
     for (int g = 0; g < 8; g++) {
         words u[MOST_FAR];
@@ -210,11 +206,6 @@ CDZ_INLINE void block(cdz_dtype type, int height, int far, const strip *s, const
     for (int i = 0; i < far * height; i++)
         add_factors(type, &acc[i], sums[i], f[i / height].d[at->sub], f[i / height].m[at->sub],
                     &s->x[i % height]);
-}
-
-CDZ_INLINE bool has_halves(cdz_dtype type)
-{
-    return type == CDZ_Q2_K || type == CDZ_Q3_K || type == CDZ_Q6_K;
 }
 
 /* `mask` bits from bit `from` on of every word. */
@@ -248,8 +239,7 @@ CDZ_INLINE void take_minima(int height, const uint8_t *w, int sub, const cdz_x8 
     const __m512 dmin = halves_at(w + 32);
     CDZ_UNROLL
     for (int r = 0; r < height; r++) {
-        const uint32_t low = (uint32_t)x[r].half & 0xffff, high = (uint32_t)(x[r].sum - x[r].half);
-        const words j = _mm512_madd_epi16(minima, _mm512_set1_epi32((int)(low | high << 16)));
+        const words j = _mm512_madd_epi16(minima, _mm512_set1_epi32(both_sums(&x[r])));
         acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, _mm512_set1_ps(x[r].d)),
                                   _mm512_cvtepi32_ps(j), acc[r]);
     }
@@ -265,7 +255,7 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, co
         words part[MOST_SUMS];
         CDZ_UNROLL
         for (int r = 0; r < height; r++)
-            part[r] = _mm512_set1_epi32(-offset_of(type) * (h ? x[r].sum - x[r].half : x[r].half));
+            part[r] = _mm512_set1_epi32(-taken_off(type) * sum_of(type, &x[r], h));
         CDZ_UNROLL
         for (int g = 4 * h; g < 4 * h + 4; g++) {
             const words u = weights(type, w, at, g);
@@ -284,11 +274,6 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, co
     CDZ_UNROLL
     for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, d, &x[r]);
     if (type == CDZ_Q2_K) take_minima(height, w, at->sub, x, acc);
-}
-
-CDZ_INLINE bool is_large(cdz_dtype type)
-{
-    return type >= CDZ_Q2_K && type <= CDZ_Q6_K;
 }
 
 /* For what comes after n bytes of the panels. */

@@ -1,12 +1,9 @@
-/* int8_types.h - what tiles of products with int8 activations know of the types, before they say how their numbers lie in
- * registers. */
+/* int8_types.h - what tiles of products with int8 activations know of the types, however their numbers lie in registers. */
 #ifndef CDZ_CPU_INT8_TYPES_H
 #define CDZ_CPU_INT8_TYPES_H
 
 #include "cpu/ahead.h"
 #include "cpu/avx2.h"
-
-typedef __m256i words;
 
 /* What comes off the unsigned numbers that a type is stored as. */
 CDZ_INLINE int offset_of(cdz_dtype type)

@@ -7,6 +7,8 @@
 /* PIECE: blocks of columns between loading and storing outputs; the nearest cache holds a panel's. */
 enum { PART_ROWS = 4, X_ROWS = 2, AT_ONCE = 2, MOST_SUMS = 4, PIECE = 32 };
 
+typedef __m256i words;
+
 /* A block of two activation rows. Of numbers, the first row's twice, then the second's. */
 typedef struct activations {
     int8_t q[4][16]; /* eight of the first row, eight of the second */
