@@ -72,7 +72,6 @@ static kv_view view_of(const cdz_kv *kv, size_t layer)
             s->head_dim,
             layer,
             latents ? s->value_dim : s->head_dim,
-            keys_bytes - CDZ_KV_BLOCK * (s->head_dim / KV_RUN) * sizeof(uint16_t),
             latents,
             s->type};
 }

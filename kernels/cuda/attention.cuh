@@ -37,7 +37,6 @@ struct kv_view {
     size_t keys_bytes;              /* of that head's keys, which its values follow */
     size_t n_kv_heads, dim, layer;
     size_t value_dim; /* dim, or less of latents */
-    size_t factors;   /* of blocks: where they begin, from the first key or value */
     bool latents;
     int type;
 };
@@ -83,7 +82,8 @@ __device__ inline uint8_t *kv_head_of(const kv_view &kv, int32_t block, size_t h
 __device__ inline const uint8_t *kv_factor(const kv_view &kv, const uint8_t *numbers, size_t within,
                                            size_t d)
 {
-    return numbers + kv.factors + 2 * (d / KV_RUN * CDZ_KV_BLOCK + within);
+    const size_t factors = kv.keys_bytes - sizeof(uint16_t) * CDZ_KV_BLOCK * (kv.dim / KV_RUN);
+    return numbers + factors + sizeof(uint16_t) * (d / KV_RUN * CDZ_KV_BLOCK + within);
 }
 
 /* Numbers in a word of four bytes. */
