@@ -97,14 +97,13 @@ def precisions(a, base, chunks):
         print("%s, --precision %s | %s" % (a.device, precision, summary(base, got)), flush=True)
 
 
-def kv_caches(a, base, chunks, peer):
+def kv_caches(a, base, chunks, plain):
+    """plain: the file that llama.cpp runs, None where it cannot be imported."""
     print("keys and values | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
-    with tempfile.TemporaryDirectory() as folder:
-        plain = pathlib.Path(folder) / "plain.gguf"
-        run(a.cadenza, "model", "convert", a.model, str(plain))
-        for kind in ["f32"] + a.kv_caches.split(","):
-            line = "%s | %s" % (kind, summary(base, ours(a.cadenza, a.model, chunks, "--kv-cache", kind)))
-            print(line + (" | " + summary(base, theirs(plain, chunks, kind)) if peer else ""), flush=True)
+    for kind in ["f32"] + a.kv_caches.split(","):
+        got = base if kind == "f32" else ours(a.cadenza, a.model, chunks, "--kv-cache", kind)
+        line = "%s | %s" % (kind, summary(base, got))
+        print(line + (" | " + summary(base, theirs(plain, chunks, kind)) if plain else ""), flush=True)
 
 
 def main():
@@ -129,13 +128,13 @@ def main():
     if a.device:
         precisions(a, base, chunks)
         return
-    if a.kv_caches:
-        kv_caches(a, base, chunks, peer)
-        return
-    print("type | MiB | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
     with tempfile.TemporaryDirectory() as folder:
         plain = pathlib.Path(folder) / "plain.gguf"
         run(a.cadenza, "model", "convert", a.model, str(plain))
+        if a.kv_caches:
+            kv_caches(a, base, chunks, plain if peer else None)
+            return
+        print("type | MiB | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
         print("as stored | %.2f | %s%s" % (plain.stat().st_size / 2**20, summary(base, base),
                                             " | " + summary(base, theirs(plain, chunks)) if peer else ""), flush=True)
         for kind in a.types.split(","):
