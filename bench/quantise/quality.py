@@ -100,10 +100,20 @@ def precisions(a, base, chunks):
 def kv_caches(a, base, chunks, plain):
     """plain: the file that llama.cpp runs, None where it cannot be imported."""
     print("keys and values | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
-    for kind in ["f32"] + a.kv_caches.split(","):
+    for kind in ["f32"] + a.kv_caches:
         got = base if kind == "f32" else ours(a.cadenza, a.model, chunks, "--kv-cache", kind)
         line = "%s | %s" % (kind, summary(base, got))
         print(line + (" | " + summary(base, theirs(plain, chunks, kind)) if plain else ""), flush=True)
+
+
+def some_of(known):
+    """The type of an argument: names of the list with commas between them."""
+    def parse(text):
+        for name in text.split(","):
+            if name not in known:
+                raise argparse.ArgumentTypeError("'%s': expected some of %s" % (name, ",".join(known)))
+        return text.split(",")
+    return parse
 
 
 def main():
@@ -111,11 +121,11 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("model", nargs="?", default=str(root / "models" / "pocket-dictionary"))
     ap.add_argument("--cadenza", default=str(root / "build" / "bin" / "cadenza"))
-    ap.add_argument("--types", default=",".join(GGUF_TYPES + OTHER_TYPES))
+    ap.add_argument("--types", type=some_of(GGUF_TYPES + OTHER_TYPES), default=GGUF_TYPES + OTHER_TYPES)
     ap.add_argument("--chunks", type=int, default=8)
-    ap.add_argument("--activations", default="f32", help="what quantised weights meet: f32 or int8")
+    ap.add_argument("--activations", default="f32", choices=["f32", "int8"], help="what quantised weights meet: f32 or int8")
     ap.add_argument("--device", help="compare the precisions of this device with the CPU instead")
-    ap.add_argument("--kv-caches", metavar="TYPES", help="compare types of the KV cache instead")
+    ap.add_argument("--kv-caches", metavar="TYPES", type=some_of([t for t in GGML_TYPES if t != "f32"]), help="compare types of the KV cache instead")
     a = ap.parse_args()
     try:
         import llama_cpp  # noqa: F401
@@ -137,7 +147,7 @@ def main():
         print("type | MiB | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
         print("as stored | %.2f | %s%s" % (plain.stat().st_size / 2**20, summary(base, base),
                                             " | " + summary(base, theirs(plain, chunks)) if peer else ""), flush=True)
-        for kind in a.types.split(","):
+        for kind in a.types:
             path = pathlib.Path(folder) / (kind + ".gguf")
             line = "%s | " % kind
             if kind in GGUF_TYPES:
