@@ -13,6 +13,7 @@ enum {
     CDZ_LANES = 16,          /* partial sums of one dot product */
     CDZ_K_CHUNK = 1024,      /* the k axis is cut at absolute multiples of this */
     CDZ_BLOCK_ROWS = 64,     /* weight rows a lane-pass block packs at once */
+    CDZ_LANE_GAP = 16,       /* floats after each lane of packed weights */
     CDZ_ATTEND_QUERIES = 24, /* query heads one attention tile carries along a sequence, at most */
     CDZ_POSITION_GROUP = 8   /* positions whose keys lie side by side */
 };
@@ -49,6 +50,7 @@ typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k,
 /* Their kernels prefix_q8_0 and so on: as declarations of a function type, as entries of a table. */
 #define CDZ_TYPE_DECLARATION(name, dtype, fn, prefix) fn prefix##_##name;
 #define CDZ_TYPE_ENTRY(name, dtype, prefix)           [dtype] = prefix##_##name,
+#define CDZ_TYPE_NUMBER(name, dtype, number)          [dtype] = number,
 #define CDZ_BLOCK_DECLARE(fn, prefix)                 CDZ_BLOCK_TYPES(CDZ_TYPE_DECLARATION, fn, prefix)
 #define CDZ_BLOCK_KERNELS(prefix)                     CDZ_BLOCK_TYPES(CDZ_TYPE_ENTRY, prefix)
 
@@ -56,13 +58,31 @@ typedef void cdz_widen_fn(float *restrict y, const void *restrict x, size_t n);
 
 /* Packs rows [0, n) by columns [0, kc) of w (row stride k elements; kc <= 1024) as
  * [panel][16 lanes in the order of their turns, cpu/lane_turns.h][groups of 16 in kc][n_tile], rows past n and columns past kc
- * as zeros. */
+ * as zeros. After each lane there is a gap: without it those of 1024 columns would fall on one set of the first-level cache,
+ * where writing them takes up to 1.8 times as long. */
 typedef void cdz_pack_weights_fn(float *packed, const void *w, size_t n, size_t k, size_t kc);
+
+static inline size_t cdz_lane_floats(size_t groups, size_t n_tile)
+{
+    return groups * n_tile + CDZ_LANE_GAP;
+}
+
+static inline size_t cdz_panel_floats(size_t kc, size_t n_tile)
+{
+    return CDZ_LANES * cdz_lane_floats((kc + CDZ_LANES - 1) / CDZ_LANES, n_tile);
+}
+
+/* Weights that are to be packed next, which tiles ask memory for while they multiply. rows 0: nothing is known of them. */
+typedef struct cdz_coming {
+    const char *at;
+    size_t rows, stride; /* a tile asks for at most 16 rows */
+    size_t bytes;        /* of each */
+} cdz_coming;
 
 /* A lane-pass product of one packed panel by one packed tile of activations: y (rows, n_tile),
  * stride ldy, is set when first and added to otherwise. */
 typedef struct cdz_lane_tile {
-    const float *w; /* [16][groups][n_tile] */
+    const float *w; /* [16][groups][n_tile], gaps between lanes */
     const float *x; /* [16][groups][height] */
     size_t groups;  /* of 16 columns */
     size_t height;  /* rows of the packed tile, one of the set's heights */
@@ -70,6 +90,7 @@ typedef struct cdz_lane_tile {
     float *y;
     size_t ldy;
     bool first;
+    cdz_coming coming;
 } cdz_lane_tile;
 
 /* 32 activations rounded to whole numbers of a step: q = round(x / d), d = largest / 127; so -128 does
@@ -175,7 +196,8 @@ typedef struct cdz_kernel_set {
     size_t n_tile; /* weight rows of a panel; divides CDZ_BLOCK_ROWS */
     /* Heights of a tile, tallest first; the rows left over take the lowest that holds them. */
     size_t heights[3];
-    size_t lane_min_rows; /* from this many activation rows on they beat dot */
+    /* From this many activation rows on they beat dot, which widens blocks again for every few rows. */
+    uint8_t lane_min_rows[CDZ_N_DTYPES], lane_min_pairs;
     cdz_pack_weights_fn *pack_weights[CDZ_N_PLAIN];
     /* Packs x (rows, kc) as [16 lanes][groups][height], zeros past rows and kc. */
     void (*pack_rows)(float *packed, const float *x, size_t ldx, size_t rows, size_t height,

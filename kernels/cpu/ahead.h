@@ -5,7 +5,7 @@
 #define CDZ_CPU_AHEAD_H
 
 #include "cpu/intrinsics.h"
-#include "kernels.h"
+#include "kernel_set.h"
 
 enum {
     CDZ_AHEAD_BYTES = 2048,
@@ -60,6 +60,16 @@ static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t
 {
     for (size_t i = 0; i < n; i += CDZ_LINE_BYTES)
         _mm_prefetch((const char *)at + ahead + i, _MM_HINT_T0);
+}
+
+/* Lane i of a tile asks for a row of what comes after, if there is one. */
+static inline __attribute__((always_inline)) void cdz_ask_for_coming(const cdz_coming *coming,
+                                                                     unsigned i)
+{
+    if (i >= coming->rows) return;
+    const char *row = coming->at + i * coming->stride;
+    for (size_t at = 0; at < coming->bytes; at += CDZ_LINE_BYTES)
+        _mm_prefetch(row + at, _MM_HINT_T1);
 }
 
 #endif

@@ -5,6 +5,7 @@
  * across lanes runs once per lane of k, over that lane's columns only, and adds what it sums to the
  * sums before it in the written tree. Weights are widened and transposed while being packed, so
  * one microkernel serves all types. */
+#include "cpu/ahead.h"
 #include "cpu/avx2.h"
 #include "cpu/lane_turns.h"
 
@@ -51,7 +52,8 @@ CDZ_INLINE void pack8x8(float *packed, size_t lane, size_t lane_stride, cdz_dtyp
 CDZ_INLINE void pack_half_panel(float *packed, cdz_dtype dtype, const char *w, size_t stride,
                                 size_t n, size_t kc)
 {
-    const size_t groups = (kc + CDZ_LANES - 1) / CDZ_LANES, lane_stride = groups * PANEL;
+    const size_t groups = (kc + CDZ_LANES - 1) / CDZ_LANES,
+                 lane_stride = cdz_lane_floats(groups, PANEL);
     const size_t whole = kc / CDZ_LANES;
     for (size_t j = 0; j < whole; j++) {
         float *to = packed + j * PANEL;
@@ -73,7 +75,7 @@ CDZ_INLINE void pack_any(cdz_dtype dtype, float *packed, const void *w, size_t n
                          size_t kc)
 {
     const size_t stride = k * element_bytes(dtype);
-    const size_t panel_floats = (kc + CDZ_LANES - 1) / CDZ_LANES * CDZ_LANES * PANEL;
+    const size_t panel_floats = cdz_panel_floats(kc, PANEL);
     const char *row = w;
     for (size_t done = 0; done < n; done += PANEL, row += PANEL * stride, packed += panel_floats)
         for (size_t half = 0; half < PANEL; half += 8) {
@@ -151,10 +153,12 @@ static void add_tile(const cdz_lane_tile *tile, const float *sums)
 CDZ_INLINE void tile_of(bool bf16_pairs, int height, const cdz_lane_tile *tile)
 {
     _Alignas(64) lane_sums sums;
-    for (unsigned i = 0; i < CDZ_LANES; i++)
-        lane_pass(bf16_pairs, height, tile->w + i * tile->groups * PANEL,
+    for (unsigned i = 0; i < CDZ_LANES; i++) {
+        cdz_ask_for_coming(&tile->coming, i);
+        lane_pass(bf16_pairs, height, tile->w + i * cdz_lane_floats(tile->groups, PANEL),
                   tile->x + i * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
                   sums);
+    }
     add_tile(tile, sums[0]);
 }
 

@@ -10,7 +10,9 @@ const cdz_kernel_set cdz_avx2_set = {
     .dot = {cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16, CDZ_BLOCK_KERNELS(cdz_avx2_dot)},
     .n_tile = 16,
     .heights = {6, 4, 2},
-    .lane_min_rows = 33,
+    .lane_min_rows =
+        {[CDZ_F32] = 16, [CDZ_F16] = 24, [CDZ_BF16] = 24, CDZ_BLOCK_TYPES(CDZ_TYPE_NUMBER, 8)},
+    .lane_min_pairs = 33,
     .pack_weights = {cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16},
     .pack_rows = cdz_avx2_pack_rows,
     .lane_tile = cdz_avx2_lane_tile,

@@ -33,12 +33,38 @@ CDZ_INLINE void transpose16(__m512 in[16])
     }
 }
 
+/* Two groups of bf16 columns: pairs of columns are transposed, half as many as columns, and then widened. */
+CDZ_INLINE void pack_two_groups(float *packed, size_t lane_stride, const char *w, size_t stride,
+                                size_t n)
+{
+    const __m512i second = _mm512_set1_epi32((int)0xffff0000u);
+    __m512 v[16];
+    CDZ_UNROLL
+    for (int i = 0; i < 16; i++)
+        v[i] = (size_t)i < n ? _mm512_loadu_ps(w + (size_t)i * stride) : _mm512_setzero_ps();
+    transpose16(v);
+    CDZ_UNROLL
+    for (int i = 0; i < 16; i++) {
+        const __m512i pairs = _mm512_castps_si512(v[i]);
+        const int lane = 2 * i % CDZ_LANES;
+        float *to = packed + 2 * i / CDZ_LANES * PANEL;
+        _mm512_storeu_si512(to + cdz_turn_of_lane[lane] * lane_stride, _mm512_slli_epi32(pairs, 16));
+        _mm512_storeu_si512(to + cdz_turn_of_lane[lane + 1] * lane_stride,
+                            _mm512_and_si512(pairs, second));
+    }
+}
+
 /* 16 rows (n of them real) of kc columns into their half of a panel. */
 CDZ_INLINE void pack_half_panel(float *packed, cdz_dtype dtype, const char *w, size_t stride,
                                 size_t n, size_t kc)
 {
-    const size_t groups = (kc + CDZ_LANES - 1) / CDZ_LANES, lane_stride = groups * PANEL;
-    for (size_t j = 0; j < groups; j++) {
+    const size_t groups = (kc + CDZ_LANES - 1) / CDZ_LANES,
+                 lane_stride = cdz_lane_floats(groups, PANEL);
+    size_t j = 0;
+    for (; dtype == CDZ_BF16 && (j + 2) * CDZ_LANES <= kc; j += 2)
+        pack_two_groups(packed + j * PANEL, lane_stride, w + j * CDZ_LANES * sizeof(uint16_t),
+                        stride, n);
+    for (; j < groups; j++) {
         const size_t k = j * CDZ_LANES;
         const __mmask16 mask = kc - k < CDZ_LANES ? first_columns(kc - k) : (__mmask16)0xffff;
         __m512 v[16];
@@ -57,7 +83,7 @@ CDZ_INLINE void pack_any(cdz_dtype dtype, float *packed, const void *w, size_t n
                          size_t kc)
 {
     const size_t stride = k * element_bytes(dtype);
-    const size_t panel_floats = (kc + CDZ_LANES - 1) / CDZ_LANES * CDZ_LANES * PANEL;
+    const size_t panel_floats = cdz_panel_floats(kc, PANEL);
     const char *row = w;
     for (size_t done = 0; done < n; done += PANEL, row += PANEL * stride, packed += panel_floats) {
         const size_t left = n - done, low = left < 16 ? left : 16,

@@ -3,6 +3,7 @@
 #ifndef CDZ_CPU_AVX512_LANES_H
 #define CDZ_CPU_AVX512_LANES_H
 
+#include "cpu/ahead.h"
 #include "cpu/avx512.h"
 #include "cpu/lane_turns.h"
 
@@ -49,10 +50,12 @@ static void add_tile(const cdz_lane_tile *tile, const float *sums)
 CDZ_INLINE void tile_of(bool bf16_pairs, int height, const cdz_lane_tile *tile)
 {
     _Alignas(64) lane_sums sums;
-    for (unsigned i = 0; i < CDZ_LANES; i++)
-        lane_pass(bf16_pairs, height, tile->w + i * tile->groups * PANEL,
+    for (unsigned i = 0; i < CDZ_LANES; i++) {
+        cdz_ask_for_coming(&tile->coming, i);
+        lane_pass(bf16_pairs, height, tile->w + i * cdz_lane_floats(tile->groups, PANEL),
                   tile->x + i * tile->groups * (size_t)height, tile->groups, cdz_pairs_ended(i),
                   sums);
+    }
     add_tile(tile, sums[0]);
 }
 

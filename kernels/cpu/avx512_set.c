@@ -5,12 +5,21 @@
 #include "ref/recurrent.h"
 #include "ref/rows.h"
 
+/* Measured, like the other sets', beside dot. */
+#define LANE_MIN_ROWS                                                                              \
+    {                                                                                              \
+        [CDZ_F32] = 65, [CDZ_F16] = 65, [CDZ_BF16] = 65, [CDZ_Q8_0] = 32, [CDZ_Q4_0] = 24,         \
+        [CDZ_Q4_1] = 20, [CDZ_Q5_0] = 16, [CDZ_Q5_1] = 16, [CDZ_Q2_K] = 16, [CDZ_Q3_K] = 16,       \
+        [CDZ_Q4_K] = 16, [CDZ_Q5_K] = 16, [CDZ_Q6_K] = 16, [CDZ_NF4] = 32, [CDZ_FP4] = 32,         \
+        [CDZ_INT8] = 24, [CDZ_MXFP4] = 65, [CDZ_IQ4_NL] = 65, [CDZ_IQ4_XS] = 48, [CDZ_FP8] = 20    \
+    }
+
 /* All but the products with activations in int8 and bf16. */
 #define EVERYTHING_ELSE                                                                            \
     .name = "avx512",                                                                              \
     .dot = {cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16,                           \
             CDZ_BLOCK_KERNELS(cdz_avx512_dot)},                                                    \
-    .n_tile = 32, .heights = {12, 8, 4}, .lane_min_rows = 65,                                      \
+    .n_tile = 32, .heights = {12, 8, 4}, .lane_min_rows = LANE_MIN_ROWS, .lane_min_pairs = 65,     \
     .pack_weights = {cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16},              \
     .pack_rows = cdz_avx512_pack_rows, .lane_tile = cdz_avx512_lane_tile,                          \
     .round_bf16 = round_bf16, .quantise_x = quantise_x, .to_panel = cdz_avx2_to_panel,             \

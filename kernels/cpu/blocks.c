@@ -56,7 +56,7 @@ void cdz_pack_rows(const cdz_kernel_set *set, cdz_dtype dtype, float *packed, co
         return;
     }
     const size_t stride = cdz_row_bytes(dtype, k);
-    const size_t panel = (kc + CDZ_LANES - 1) / CDZ_LANES * CDZ_LANES * set->n_tile;
+    const size_t panel = cdz_panel_floats(kc, set->n_tile);
     for (size_t j = 0; j < n; j += set->n_tile, packed += panel) {
         const size_t rows = n - j < set->n_tile ? n - j : set->n_tile;
         const char *row = (const char *)w + j * stride;

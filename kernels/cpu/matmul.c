@@ -1,8 +1,9 @@
 /* matmul.c - products of activations with weights: how they are cut in chunks, and which kernel
  * computes a chunk.
  *
- * Outputs are split, never k, so no cut can show in the result. Up to a dozen activation rows a
- * chunk is a range of weight rows for the dot kernel (up to 384 KiB of weights); above, it is 64
+ * Outputs are split, never k, so no cut can show in the result. Of few activation rows a
+ * chunk is a range of weight rows for the dot kernel (up to 384 KiB of weights); of more, as many
+ * as the set's lane_min_rows says, it is 64
  * weight rows by a run of packed activation tiles for the lane passes. All products of a set
  * share one dispatch. Activations in bf16 take the same ways: a pair of numbers stands for a float, of weights and
  * activations, in half as many columns. Small products are done by the caller alone, straight from its operands; that
@@ -19,7 +20,10 @@ enum {
     DOT_ROWS = 64,         /* activation rows of one dispatch of the dot kernel */
     CHUNKS_PER_THREAD = 4, /* wanted at least */
     PACK_ALONE = 65536,    /* floats of activations that the caller packs by itself */
-    MOST_HEIGHT = 12       /* of a tile of any set */
+    MOST_HEIGHT = 12,      /* of a tile of any set */
+    LEAST_PANEL = 16,      /* weight rows of a panel of any set */
+    PACKED_FLOATS =
+        CDZ_BLOCK_ROWS * CDZ_K_CHUNK + CDZ_BLOCK_ROWS / LEAST_PANEL * CDZ_LANES * CDZ_LANE_GAP
 };
 
 /* A product of a set, copied: the caller's may be gone while a late worker still looks. */
@@ -44,12 +48,12 @@ typedef struct operands {
     size_t tiles; /* lane passes: tiles of activation rows */
     size_t run;   /* of them in one chunk */
     size_t n_runs;
+    size_t threads; /* of the pool */
 } operands;
 
 size_t cdz_matmul_scratch_bytes(void)
 {
-    return sizeof(float) *
-           (CDZ_OUT_FLOATS + CDZ_BLOCK_ROWS * CDZ_K_CHUNK + CDZ_UNPACK_ROWS * CDZ_K_CHUNK);
+    return sizeof(float) * (CDZ_OUT_FLOATS + PACKED_FLOATS + CDZ_UNPACK_ROWS * CDZ_K_CHUNK);
 }
 
 static size_t ceil_div(size_t a, size_t b)
@@ -318,13 +322,42 @@ static block block_of(const operands *ops, size_t chunk)
     return b;
 }
 
+/* What a thread packs after the columns from `from` on of a chunk: others of the same rows, or rows of the chunk that it is likely
+ * to draw then. */
+static cdz_coming what_comes(const operands *ops, size_t chunk, const block *b, size_t from)
+{
+    block next = *b;
+    from += CDZ_K_CHUNK;
+    if (from >= ops->k) {
+        if (chunk + ops->threads >= ops->n_chunks) return (cdz_coming){0};
+        next = block_of(ops, chunk + ops->threads);
+        from = 0;
+    }
+    const cdz_weight *w = &next.p->w;
+    return (cdz_coming){weight_at(w, next.row, from), next.n, cdz_row_bytes(w->dtype, w->k),
+                        cdz_row_bytes(w->dtype, smaller(ops->k - from, CDZ_K_CHUNK))};
+}
+
+/* The share of one of n tiles, taken from what is left. */
+static cdz_coming share_of(cdz_coming *left, size_t n)
+{
+    cdz_coming share = *left;
+    share.rows = smaller(smaller(ceil_div(left->rows, n), CDZ_LANES), left->rows);
+    left->at += share.rows * left->stride;
+    left->rows -= share.rows;
+    return share;
+}
+
 /* Adds the columns [from, from + 1024) to the outputs (b->m, 64). */
-static void add_columns(const operands *ops, const block *b, size_t from, float *out, float *packed)
+static void add_columns(const operands *ops, const block *b, size_t from, cdz_coming coming,
+                        float *out, float *packed)
 {
     const cdz_kernel_set *set = ops->set;
-    const size_t groups = chunk_groups(ops->k, from), panel = groups * CDZ_LANES * set->n_tile;
-    cdz_pack_rows(set, b->p->w.dtype, packed, weight_at(&b->p->w, b->row, from), b->n, ops->k,
-                  smaller(ops->k - from, CDZ_K_CHUNK), packed + CDZ_BLOCK_ROWS * CDZ_K_CHUNK);
+    const size_t kc = smaller(ops->k - from, CDZ_K_CHUNK), groups = chunk_groups(ops->k, from),
+                 panel = cdz_panel_floats(kc, set->n_tile);
+    size_t n_tiles = (b->last - b->tile) * ceil_div(b->n, set->n_tile);
+    cdz_pack_rows(set, b->p->w.dtype, packed, weight_at(&b->p->w, b->row, from), b->n, ops->k, kc,
+                  packed + PACKED_FLOATS);
     for (size_t tile = b->tile; tile < b->last; tile++) {
         const size_t at = tile * set->heights[0], height = tile_height(ops, tile);
         cdz_lane_tile t = {.x = packed_tile(ops, from, tile),
@@ -336,6 +369,7 @@ static void add_columns(const operands *ops, const block *b, size_t from, float 
         for (size_t column = 0; column < b->n; column += set->n_tile) {
             t.w = packed + column / set->n_tile * panel;
             t.y = out + (at - b->first) * CDZ_BLOCK_ROWS + column;
+            t.coming = share_of(&coming, n_tiles--);
             (ops->bf16_pairs ? set->lane_tile_pairs : set->lane_tile)(&t);
         }
     }
@@ -347,7 +381,7 @@ static void lanes_compute(const void *operand, size_t chunk, void *scratch)
     const block b = block_of(ops, chunk);
     float *out = scratch, *packed = out + CDZ_OUT_FLOATS;
     for (size_t from = 0; from < ops->k; from += CDZ_K_CHUNK)
-        add_columns(ops, &b, from, out, packed);
+        add_columns(ops, &b, from, what_comes(ops, chunk, &b, from), out, packed);
     cdz_add_bias(ops->set, out, CDZ_BLOCK_ROWS, b.m, &b.p->bias, b.row, b.n);
 }
 
@@ -384,6 +418,7 @@ static bool lanes_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *prod
     ops->tiles = tiles;
     ops->run = run;
     ops->n_runs = n_runs;
+    ops->threads = cdz_pool_threads(cpu->pool);
     pack_activations(cpu, ops, x, ldx);
     const cdz_pool_job job = {lanes_compute, lanes_commit, ops->n_chunks, 0};
     cdz_pool_run(cpu->pool, &job);
@@ -392,15 +427,22 @@ static bool lanes_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *prod
 
 /* ---- the operation ---- */
 
-static bool by_lanes(const cdz_kernel_set *set, bool bf16_pairs, size_t m)
+/* Of several types that which wants the most rows says it. */
+static bool by_lanes(const cdz_kernel_set *set, bool bf16_pairs, const cdz_product *products,
+                     size_t n, size_t m)
 {
-    return set->n_tile != 0 && m >= set->lane_min_rows && (!bf16_pairs || set->lane_tile_pairs);
+    if (set->n_tile == 0) return false;
+    if (bf16_pairs) return set->lane_tile_pairs && m >= set->lane_min_pairs;
+    for (size_t i = 0; i < n; i++)
+        if (m < set->lane_min_rows[products[i].w->dtype]) return false;
+    return true;
 }
 
 /* Activation rows that one job takes of the m that are left: equal blocks, whole tiles. */
-static size_t block_rows(const cdz_kernel_set *set, bool bf16_pairs, size_t m)
+static size_t block_rows(const cdz_kernel_set *set, bool bf16_pairs, const cdz_product *products,
+                         size_t n, size_t m)
 {
-    if (!by_lanes(set, bf16_pairs, m)) return smaller(m, DOT_ROWS);
+    if (!by_lanes(set, bf16_pairs, products, n, m)) return smaller(m, DOT_ROWS);
     const size_t blocks = ceil_div(m, CDZ_M_BLOCK);
     return smaller(m, ceil_div(ceil_div(m, blocks), set->heights[0]) * set->heights[0]);
 }
@@ -408,7 +450,7 @@ static size_t block_rows(const cdz_kernel_set *set, bool bf16_pairs, size_t m)
 static void some_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
                       const float *x, size_t ldx, size_t m)
 {
-    const bool lanes = by_lanes(cpu->set, bf16_pairs, m) && products[0].w->k > 0;
+    const bool lanes = by_lanes(cpu->set, bf16_pairs, products, n, m) && products[0].w->k > 0;
     if (!is_small(products, n, m) &&
         (lanes ? lanes_job : dot_job)(cpu, bf16_pairs, products, n, x, ldx, m))
         return;
@@ -442,7 +484,7 @@ static void matmul_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *pr
                 seen[j] = (cdz_weight){w->data, CDZ_F32, w->n, w->k / 2, CDZ_WEIGHT_ROWS};
                 some[j].w = &seen[j];
             }
-            rows = block_rows(cpu->set, bf16_pairs, m - row);
+            rows = block_rows(cpu->set, bf16_pairs, some, count, m - row);
             some_rows(cpu, bf16_pairs, some, count, x + row * ldx, ldx, rows);
         }
 }

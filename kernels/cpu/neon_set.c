@@ -5,12 +5,18 @@
 #include "ref/recurrent.h"
 #include "ref/rows.h"
 
+/* Of blocks what was measured of AVX2, whose kernels they are. */
+#define LANE_MIN_ROWS                                                                              \
+    {                                                                                              \
+        [CDZ_F32] = 33, [CDZ_F16] = 33, [CDZ_BF16] = 33, CDZ_BLOCK_TYPES(CDZ_TYPE_NUMBER, 8)       \
+    }
+
 /* All but the products with activations in int8. Those of bf16 pairs have no lane passes: dot does them. */
 #define EVERYTHING_ELSE                                                                            \
     .name = "neon",                                                                                \
     .dot = {cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16,                                 \
             CDZ_BLOCK_KERNELS(cdz_avx2_dot)},                                                      \
-    .n_tile = 16, .heights = {6, 4, 2}, .lane_min_rows = 33,                                       \
+    .n_tile = 16, .heights = {6, 4, 2}, .lane_min_rows = LANE_MIN_ROWS,                            \
     .pack_weights = {cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16},                    \
     .pack_rows = cdz_avx2_pack_rows, .lane_tile = cdz_avx2_lane_tile,                              \
     .dot_pairs = cdz_neon_dot_pairs, .round_bf16 = round_bf16, .to_panel = cdz_avx2_to_panel,      \

@@ -202,14 +202,14 @@ static void lanes_of_set(const cdz_kernel_set *set)
     static const struct shape shape = {"a tile", 32, 2 * PAIRS};
     if (!set->lane_tile_pairs) return; /* dot does them alone */
     problem p = make_problem(&shape, false);
-    float *w = must_alloc(16 * GROUPS * set->n_tile * sizeof *w), x[16 * GROUPS * 12], y[12 * 32],
-          rows[MOST_ROWS * PAIRS], expected[12 * 32];
+    float *w = must_alloc(cdz_panel_floats(PAIRS, set->n_tile) * sizeof *w), x[16 * GROUPS * 12],
+          y[12 * 32], rows[MOST_ROWS * PAIRS], expected[12 * 32];
     memcpy(rows, p.rounded, sizeof rows);
     for (size_t h = 0; h < 3; h++) {
         const size_t height = set->heights[h];
         set->pack_weights[CDZ_F32](w, p.w.data, set->n_tile, PAIRS, PAIRS);
         set->pack_rows(x, rows, PAIRS, height, height, PAIRS);
-        const cdz_lane_tile tile = {w, x, GROUPS, height, height, y, set->n_tile, true};
+        const cdz_lane_tile tile = {w, x, GROUPS, height, height, y, set->n_tile, true, {0}};
         set->lane_tile_pairs(&tile);
         set->dot_pairs(expected, set->n_tile, p.w.data, set->n_tile, PAIRS, rows, PAIRS, height);
         assert_same_rows(set->name, y, set->n_tile, expected, set->n_tile, height, set->n_tile);
