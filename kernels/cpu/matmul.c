@@ -1,13 +1,11 @@
 /* matmul.c - products of activations with weights: how they are cut in chunks, and which kernel
  * computes a chunk.
  *
- * Outputs are split, never k, so no cut can show in the result. Of few activation rows a
- * chunk is a range of weight rows for the dot kernel (up to 384 KiB of weights); of more, as many
- * as the set's lane_min_rows says, it is 64
- * weight rows by a run of packed activation tiles for the lane passes. All products of a set
- * share one dispatch. Activations in bf16 take the same ways: a pair of numbers stands for a float, of weights and
- * activations, in half as many columns. Small products are done by the caller alone, straight from its operands; that
- * is also the way out when there is no memory for a copy of them. */
+ * Outputs are split, never k, so no cut can show in the result. Of few activation rows a chunk is a range of weight rows for
+ * the dot kernel (up to 384 KiB of weights). From as many on as the set's lane_min_rows says it is 64 weight rows by a run of
+ * packed activation tiles for the lane passes. All products of a set share one dispatch. Activations in bf16 take the same
+ * ways: a pair of numbers stands for a float, of weights and activations, in half as many columns. Small products are done by
+ * the caller alone, straight from its operands; that is also the way out when there is no memory for a copy of them. */
 #include <string.h>
 
 #include "cpu/blocks.h"
