@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/sanitized.h"
+#include "support/small_model.h"
 
 enum { PATIENT_MS = 240000, SHORT_MS = CDZ_SANITIZED ? 30000 : 5000, TEXT = 1 << 18 };
 
@@ -197,11 +198,6 @@ static const mutant mutants[] = {
 /* clang-format on */
 
 enum { N_MUTANTS = sizeof mutants / sizeof mutants[0] };
-
-/* Of most of them loops are judged, not texts: one of two small layers will do. */
-#define SMALL_MODEL                                                                                \
-    "--model " CADENZA_TEST_DATA "/golden/llama_gqa --assistant " CADENZA_TEST_DATA                \
-    "/golden/llama_gqa"
 
 /* --- one run of the program --------------------------------------------------------------------------------------- */
 

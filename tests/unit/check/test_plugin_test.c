@@ -15,15 +15,11 @@
 
 #include "base/json.h"
 #include "base/sanitized.h"
+#include "support/small_model.h"
 
 /* For plugins that never come back the check's limit is what finds them: short, but enough for the other checks, of which
  * there are none with sanitizers. A search whose settings are wild takes a share of it until it is cut off. */
 enum { PATIENT_MS = CDZ_SANITIZED ? 120000 : 40000, SHORT_MS = CDZ_SANITIZED ? 8000 : 4000 };
-
-/* Loops are judged, not texts: one of two small layers will do. */
-#define SMALL_MODEL                                                                                \
-    "--model " CADENZA_TEST_DATA "/golden/llama_gqa --assistant " CADENZA_TEST_DATA                \
-    "/golden/llama_gqa"
 
 /* What one run of the program printed. */
 typedef struct answer {
