@@ -26,6 +26,9 @@ drawing=' sample beam_sample '
 processors=(none sparse stateless stateful guided synthid phased grammar steered)
 all_stops='length strings rule'
 read -ra stops <<<"${CADENZA_STOPS:-$all_stops}"
+for stop in "${stops[@]}"; do
+    [[ " $all_stops " = *" $stop "* ]] || { echo "CADENZA_STOPS: found '$stop', expected some of $all_stops"; exit 1; }
+done
 asked=$((300 * ${#stops[@]})) # at least
 # Two prompts of one length: river (noun): a | music (noun): a
 prompts=('[360,336,292,305,299,261]' '[1037,512,292,305,299,261]')
