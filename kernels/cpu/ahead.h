@@ -15,36 +15,54 @@ enum {
     CDZ_LINE_BYTES = 64
 };
 
-typedef enum cdz_ask {
-    CDZ_ASK_NOTHING,
-    CDZ_ASK_AHEAD, /* what comes in the same rows: 20 to 40 % at 3 to 7 activation rows */
-    CDZ_ASK_NEXT /* the rows that come after these, from a tile whose own weights are in the cache: 10 to 15 % at 8 and 12 */
-} cdz_ask;
+/* Activation rows in tiles of like heights: the first `taller` of them have one row more than the others. */
+typedef struct cdz_row_tiles {
+    size_t n, height, taller;
+} cdz_row_tiles;
 
-/* What a tile of mr rows asks for whose first is row r of m, and which has `most` rows at most: the first tile of all reads
- * the weights from memory, the others find them in the first-level cache. */
-static inline __attribute__((always_inline)) cdz_ask cdz_ask_of(cdz_dtype dtype, size_t r, int mr,
-                                                                size_t m, size_t most)
+static inline cdz_row_tiles cdz_tiles_of_rows(size_t m, size_t most)
 {
-    if (dtype >= CDZ_N_PLAIN) return CDZ_ASK_NOTHING;
-    if (mr > 1 && r == 0 && m < 2 * most) return CDZ_ASK_AHEAD;
-    return (size_t)mr == most && r == most ? CDZ_ASK_NEXT : CDZ_ASK_NOTHING;
+    const size_t n = (m + most - 1) / most;
+    return (cdz_row_tiles){n, n ? m / n : 0, n ? m % n : 0};
 }
 
-/* For the first byte of each of nr rows: `at` bytes into them, `next` bytes before the rows that come after. */
+/* What a tile of the dot kernels asks for. */
+typedef enum cdz_ask {
+    CDZ_ASK_NOTHING,
+    CDZ_ASK_ONE,  /* one of the weight rows that come after its own */
+    CDZ_ASK_TWO,  /* two of them */
+    CDZ_ASK_AHEAD /* what comes in its own rows */
+} cdz_ask;
+
+typedef struct cdz_asked {
+    cdz_ask how;
+    const char *at; /* the first row of it */
+} cdz_asked;
+
+/* Of tile i of n that meet nr weight rows, `stride` apart; those of the next turn lie `next` bytes behind them. The tile alone reads its
+ * rows from memory, and asks within them. Of several the first finds its rows in the cache, for in each turn every tile asks for its
+ * share of the turn after the next: asked for by one tile they would come in a rush, and what the last tile asks for
+ * one turn ahead comes too late where tiles are short. */
+static inline __attribute__((always_inline)) cdz_asked cdz_asked_of(bool asks, size_t i, size_t n,
+                                                                    size_t nr, const char *row,
+                                                                    size_t stride, size_t next)
+{
+    if (!asks) return (cdz_asked){CDZ_ASK_NOTHING, row};
+    if (n == 1) return (cdz_asked){CDZ_ASK_AHEAD, row + CDZ_AHEAD_BYTES};
+    const size_t from = n < nr ? i * nr / n : i, to = n < nr ? (i + 1) * nr / n : i + 1;
+    if (from >= nr) return (cdz_asked){CDZ_ASK_NOTHING, row};
+    return (cdz_asked){to - from > 1 ? CDZ_ASK_TWO : CDZ_ASK_ONE, row + 2 * next + from * stride};
+}
+
+/* For what lies `at` bytes into the first row that is asked for, and into the others; nr are the tile's own. Into the second
+ * cache: asked for into the first, they keep the loads of the tile waiting. */
 static inline __attribute__((always_inline)) void cdz_ask_for(cdz_ask ask, int nr, const char *row,
-                                                              size_t row_stride, size_t next,
-                                                              size_t at)
+                                                              size_t row_stride, size_t at)
 {
     if (ask == CDZ_ASK_NOTHING) return;
     if (ask == CDZ_ASK_AHEAD && at % CDZ_LINE_BYTES != 0) return;
-    for (int j = 0; j < nr; j++) {
-        const char *here = row + (size_t)j * row_stride + at;
-        if (ask == CDZ_ASK_AHEAD)
-            _mm_prefetch(here + CDZ_AHEAD_BYTES, _MM_HINT_T1);
-        else
-            _mm_prefetch(here + next, _MM_HINT_T0);
-    }
+    const int n = ask == CDZ_ASK_AHEAD ? nr : ask == CDZ_ASK_TWO ? 2 : 1;
+    for (int j = 0; j < n; j++) _mm_prefetch(row + (size_t)j * row_stride + at, _MM_HINT_T1);
 }
 
 /* Whether panels of a type are asked for when `height` activation rows meet them: q6_k comes 25 to 40 % faster, others no
@@ -54,12 +72,17 @@ static inline __attribute__((always_inline)) bool cdz_asks_in_panels(cdz_dtype d
     return dtype == CDZ_Q6_K && height <= 4;
 }
 
-/* For what comes `ahead` bytes after the n at `at`, of the same panel or the next. */
+/* For what comes `ahead` bytes after the n at `at`, of the same panel or the next; far: into the second cache. */
 static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t *at, size_t n,
-                                                                   size_t ahead)
+                                                                   size_t ahead, bool far)
 {
-    for (size_t i = 0; i < n; i += CDZ_LINE_BYTES)
-        _mm_prefetch((const char *)at + ahead + i, _MM_HINT_T0);
+    const char *from = (const char *)at + ahead;
+    for (size_t i = 0; i < n; i += CDZ_LINE_BYTES) {
+        if (far)
+            _mm_prefetch(from + i, _MM_HINT_T1);
+        else
+            _mm_prefetch(from + i, _MM_HINT_T0);
+    }
 }
 
 /* Lane i of a tile asks for a row of what comes after, if there is one. */

@@ -9,7 +9,7 @@
 #include "cpu/avx2.h"
 #include "cpu/group16.h"
 
-enum { MAX_PAIRS = 6, MOST_ROWS = 3 };
+enum { MAX_PAIRS = 6 };
 
 typedef struct weights {
     cdz_dtype dtype;
@@ -118,8 +118,8 @@ CDZ_INLINE void add_tail(int mr, int nr, const weights *w, const float *x, size_
 }
 
 /* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
-CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k, const float *x,
-                         size_t ldx, float *y, size_t ldy, size_t y_step)
+CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const char *asked, const weights *w, size_t k,
+                         const float *x, size_t ldx, float *y, size_t ldy, size_t y_step)
 {
     size_t from = 0;
     do {
@@ -129,7 +129,7 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) low[i] = high[i] = _mm256_setzero_ps();
         for (size_t at = from; at < whole; at += CDZ_LANES) {
-            cdz_ask_for(ask, nr, w->row, w->row_stride, w->next, at * element_bytes(w->dtype));
+            cdz_ask_for(ask, nr, asked, w->row_stride, at * element_bytes(w->dtype));
             if (w->dtype < CDZ_N_PLAIN)
                 add_group(mr, nr, w->dtype, w->bf16_pairs, w->row, w->row_stride, at, x + at, ldx,
                           low, high);
@@ -148,27 +148,39 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
     } while (from < k);
 }
 
-/* A tile of mr activation rows, the first of them being row r of m. */
-CDZ_INLINE void tile_at(size_t r, int mr, int nr, const weights *w, size_t k, const float *x,
-                        size_t ldx, size_t m, float *y, size_t ldy, size_t y_step)
+/* A tile of mr activation rows, the first of them being `row`. */
+CDZ_INLINE void tile_at(size_t tile, const cdz_row_tiles *rows, size_t row, int mr, int nr,
+                        const weights *w, size_t k, const float *x, size_t ldx, float *y,
+                        size_t ldy, size_t y_step)
 {
-    x += r * ldx, y += r * ldy;
-    switch (cdz_ask_of(w->dtype, r, mr, m, MOST_ROWS)) {
-    case CDZ_ASK_AHEAD: dot_tile(mr, nr, CDZ_ASK_AHEAD, w, k, x, ldx, y, ldy, y_step); break;
-    case CDZ_ASK_NEXT: dot_tile(mr, nr, CDZ_ASK_NEXT, w, k, x, ldx, y, ldy, y_step); break;
-    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step); break;
+    const bool asks = w->dtype < CDZ_N_PLAIN && nr > 1 && (mr > 1 || rows->n > 1);
+    const cdz_asked asked =
+        cdz_asked_of(asks, tile, rows->n, (size_t)nr, w->row, w->row_stride, w->next);
+    x += row * ldx, y += row * ldy;
+    switch (asked.how) {
+    case CDZ_ASK_AHEAD:
+        dot_tile(mr, nr, CDZ_ASK_AHEAD, asked.at, w, k, x, ldx, y, ldy, y_step);
+        break;
+    case CDZ_ASK_ONE: dot_tile(mr, nr, CDZ_ASK_ONE, asked.at, w, k, x, ldx, y, ldy, y_step); break;
+    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, asked.at, w, k, x, ldx, y, ldy, y_step); break;
     }
 }
 
-/* All m activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. */
+/* All activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
-    size_t r = 0;
-    for (; nr == 2 && r + 3 <= m; r += 3) tile_at(r, 3, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; (nr == 2 || nr == 3) && r + 2 <= m; r += 2)
-        tile_at(r, 2, nr, w, k, x, ldx, m, y, ldy, y_step);
-    for (; r < m; r++) tile_at(r, 1, nr, w, k, x, ldx, m, y, ldy, y_step);
+    const cdz_row_tiles rows = cdz_tiles_of_rows(m, nr == 2 ? 3 : nr == 3 ? 2 : 1);
+    for (size_t i = 0, r = 0, height; i < rows.n; i++, r += height) {
+        height = rows.height + (i < rows.taller);
+        switch (height) {
+        case 3: tile_at(i, &rows, r, nr == 2 ? 3 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 2:
+            tile_at(i, &rows, r, nr == 2 || nr == 3 ? 2 : 1, nr, w, k, x, ldx, y, ldy, y_step);
+            break;
+        default: tile_at(i, &rows, r, 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        }
+    }
 }
 
 /* Walks n weight rows as nr far streams; returns how many rows that covered. */

@@ -11,7 +11,7 @@ const cdz_kernel_set cdz_avx2_set = {
     .n_tile = 16,
     .heights = {6, 4, 2},
     .lane_min_rows =
-        {[CDZ_F32] = 16, [CDZ_F16] = 24, [CDZ_BF16] = 24, CDZ_BLOCK_TYPES(CDZ_TYPE_NUMBER, 8)},
+        {[CDZ_F32] = 24, [CDZ_F16] = 24, [CDZ_BF16] = 24, CDZ_BLOCK_TYPES(CDZ_TYPE_NUMBER, 8)},
     .lane_min_pairs = 33,
     .pack_weights = {cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16},
     .pack_rows = cdz_avx2_pack_rows,

@@ -113,8 +113,8 @@ CDZ_INLINE void fold_together(const __m512 *acc, int n, float *sums)
 }
 
 /* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
-CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k, const float *x,
-                         size_t ldx, float *y, size_t ldy, size_t y_step)
+CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const char *asked, const weights *w, size_t k,
+                         const float *x, size_t ldx, float *y, size_t ldy, size_t y_step)
 {
     const int n = mr * nr;
     size_t from = 0;
@@ -130,7 +130,7 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
                 add_groups32(mr, nr, w, at, x, ldx, acc);
         else
             for (size_t at = from; at < whole; at += CDZ_LANES) {
-                cdz_ask_for(ask, nr, w->row, w->row_stride, w->next, at * element_bytes(w->dtype));
+                cdz_ask_for(ask, nr, asked, w->row_stride, at * element_bytes(w->dtype));
                 add_group(mr, nr, w, at, x, ldx, acc);
             }
         if (has_tail(w->dtype) && whole < to) add_tail(mr, nr, w, whole, to - whole, x, ldx, acc);
@@ -146,57 +146,46 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
     } while (from < k);
 }
 
-/* Where a tile of activation rows is: the first of all reads the weights from memory, the others find them in the first-level
- * cache. */
-typedef struct place {
-    size_t row;
-    bool second, alone;
-} place;
-
-/* A tile of mr activation rows. */
-CDZ_INLINE void tile_at(const place *at, int mr, int nr, const weights *w, size_t k, const float *x,
-                        size_t ldx, float *y, size_t ldy, size_t y_step)
+/* Tiles of several rows are for four weight rows. */
+CDZ_INLINE cdz_row_tiles split_rows(cdz_dtype dtype, int nr, size_t m)
 {
-    const bool asks = w->dtype < CDZ_N_PLAIN && mr > 1;
-    x += at->row * ldx, y += at->row * ldy;
-    if (asks && at->alone)
-        dot_tile(mr, nr, CDZ_ASK_AHEAD, w, k, x, ldx, y, ldy, y_step);
-    else if (asks && at->second)
-        dot_tile(mr, nr, CDZ_ASK_NEXT, w, k, x, ldx, y, ldy, y_step);
-    else
-        dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step);
+    return cdz_tiles_of_rows(m, nr != 4 ? 1 : dtype < CDZ_N_PLAIN ? MOST_ROWS : MOST_ROWS_BLOCKS);
 }
 
-/* Activation rows in tiles of like heights: the first `taller` of them have one row more than the others. */
-typedef struct split {
-    size_t tiles, height, taller;
-} split;
-
-/* Tiles of several rows are for four weight rows. */
-CDZ_INLINE split split_rows(cdz_dtype dtype, int nr, size_t m)
+/* A tile of mr activation rows, the first of them being `row`. */
+CDZ_INLINE void tile_at(size_t tile, const cdz_row_tiles *rows, size_t row, int mr, int nr,
+                        const weights *w, size_t k, const float *x, size_t ldx, float *y,
+                        size_t ldy, size_t y_step)
 {
-    const size_t most = nr != 4 ? 1 : dtype < CDZ_N_PLAIN ? MOST_ROWS : MOST_ROWS_BLOCKS;
-    const size_t tiles = (m + most - 1) / most;
-    return (split){tiles, tiles ? m / tiles : 0, tiles ? m % tiles : 0};
+    const bool asks = w->dtype < CDZ_N_PLAIN && mr > 1;
+    const cdz_asked asked =
+        cdz_asked_of(asks, tile, rows->n, (size_t)nr, w->row, w->row_stride, w->next);
+    x += row * ldx, y += row * ldy;
+    switch (asked.how) {
+    case CDZ_ASK_AHEAD:
+        dot_tile(mr, nr, CDZ_ASK_AHEAD, asked.at, w, k, x, ldx, y, ldy, y_step);
+        break;
+    case CDZ_ASK_TWO: dot_tile(mr, nr, CDZ_ASK_TWO, asked.at, w, k, x, ldx, y, ldy, y_step); break;
+    case CDZ_ASK_ONE: dot_tile(mr, nr, CDZ_ASK_ONE, asked.at, w, k, x, ldx, y, ldy, y_step); break;
+    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, asked.at, w, k, x, ldx, y, ldy, y_step); break;
+    }
 }
 
 /* All activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. Types of
  * blocks come to no tile of five or six, so that none is compiled for them. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx,
-                         const split *rows, float *y, size_t ldy, size_t y_step)
+                         const cdz_row_tiles *rows, float *y, size_t ldy, size_t y_step)
 {
     const bool plain = w->dtype < CDZ_N_PLAIN;
-    place at = {.alone = rows->tiles == 1};
-    for (size_t i = 0, height; i < rows->tiles; i++, at.row += height) {
+    for (size_t i = 0, r = 0, height; i < rows->n; i++, r += height) {
         height = rows->height + (i < rows->taller);
-        at.second = i == 1;
         switch (nr == 4 ? height : 1) {
-        case 6: tile_at(&at, plain ? 6 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
-        case 5: tile_at(&at, plain ? 5 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
-        case 4: tile_at(&at, 4, nr, w, k, x, ldx, y, ldy, y_step); break;
-        case 3: tile_at(&at, 3, nr, w, k, x, ldx, y, ldy, y_step); break;
-        case 2: tile_at(&at, 2, nr, w, k, x, ldx, y, ldy, y_step); break;
-        default: tile_at(&at, 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 6: tile_at(i, rows, r, plain ? 6 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 5: tile_at(i, rows, r, plain ? 5 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 4: tile_at(i, rows, r, 4, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 3: tile_at(i, rows, r, 3, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 2: tile_at(i, rows, r, 2, nr, w, k, x, ldx, y, ldy, y_step); break;
+        default: tile_at(i, rows, r, 1, nr, w, k, x, ldx, y, ldy, y_step); break;
         }
     }
 }
@@ -206,7 +195,7 @@ CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, bool bf16_pairs, const char 
                            size_t k, const float *x, size_t ldx, size_t m, float *y, size_t ldy)
 {
     const size_t part = n / (size_t)nr, row_bytes = cdz_row_bytes(dtype, k);
-    const split tiles = split_rows(dtype, nr, m);
+    const cdz_row_tiles tiles = split_rows(dtype, nr, m);
     for (size_t i = 0; i < part; i++) {
         const weights rows = {dtype, bf16_pairs, w + i * row_bytes, part * row_bytes, row_bytes};
         all_rows(nr, &rows, k, x, ldx, &tiles, y + i, ldy, part);

@@ -276,13 +276,15 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, co
     if (type == CDZ_Q2_K) take_minima(height, w, at->sub, x, acc);
 }
 
-/* For what comes after n bytes of the panels. */
-CDZ_INLINE void ask_ahead(int far, const strip *s, size_t from, size_t n)
+/* For what comes after n bytes of the panels. Blocks of 32 are computed so fast that asking for them into the first cache keeps
+ * other loads waiting. */
+CDZ_INLINE void ask_ahead(cdz_dtype type, int far, const strip *s, size_t from, size_t n)
 {
     CDZ_UNROLL
     for (int p = 0; p < far; p++)
         cdz_ask_in_panel(s->w + (size_t)p * s->apart + from, n,
-                         s->tall < 8 ? CDZ_AHEAD_IN_FAR_PANELS : CDZ_AHEAD_IN_PANELS);
+                         s->tall < 8 ? CDZ_AHEAD_IN_FAR_PANELS : CDZ_AHEAD_IN_PANELS,
+                         !is_large(type));
 }
 
 /* A block of the type. */
@@ -295,7 +297,7 @@ CDZ_INLINE void whole_block(cdz_dtype type, int height, int far, strip s, __m512
     for (int p = 0; p < far; p++) find_factors(type, s.w + (size_t)p * s.apart, &f[p]);
     for (int sub = 0; sub < subs; sub++, s.x += s.tall) {
         const place at = place_of(type, sub);
-        if (s.ask) ask_ahead(far, &s, (size_t)sub * bytes, bytes);
+        if (s.ask) ask_ahead(type, far, &s, (size_t)sub * bytes, bytes);
         if (!has_halves(type)) {
             block(type, height, far, &s, &at, f, acc);
             continue;

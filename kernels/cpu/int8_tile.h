@@ -269,7 +269,7 @@ CDZ_INLINE void whole_block(cdz_dtype type, int height, const uint8_t *panel, si
     for (int sub = 0; sub < subs; sub++, x += n) {
         const place at = place_of(type, sub);
         if (part == 0 && cdz_asks_in_panels(type, height))
-            cdz_ask_in_panel(panel + (size_t)sub * bytes, bytes, CDZ_AHEAD_IN_PANEL);
+            cdz_ask_in_panel(panel + (size_t)sub * bytes, bytes, CDZ_AHEAD_IN_PANEL, false);
         if (has_halves(type))
             block_of_halves(type, n, w, sub, &at, f.d[0], f.m[0], x, acc);
         else
