@@ -72,13 +72,13 @@ static inline __attribute__((always_inline)) bool cdz_asks_in_panels(cdz_dtype d
     return dtype == CDZ_Q6_K && height <= 4;
 }
 
-/* For what comes `ahead` bytes after the n at `at`, of the same panel or the next; far: into the second cache. */
+/* For what comes `ahead` bytes after the n at `at`, of the same panel or the next. */
 static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t *at, size_t n,
-                                                                   size_t ahead, bool far)
+                                                                   size_t ahead, bool into_second)
 {
     const char *from = (const char *)at + ahead;
     for (size_t i = 0; i < n; i += CDZ_LINE_BYTES) {
-        if (far)
+        if (into_second)
             _mm_prefetch(from + i, _MM_HINT_T1);
         else
             _mm_prefetch(from + i, _MM_HINT_T0);
