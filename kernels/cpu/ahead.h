@@ -34,24 +34,23 @@ typedef enum cdz_ask {
     CDZ_ASK_AHEAD /* what comes in its own rows */
 } cdz_ask;
 
-typedef struct cdz_asked {
+typedef struct cdz_prefetch {
     cdz_ask how;
     const char *at; /* the first row of it */
-} cdz_asked;
+} cdz_prefetch;
 
 /* Of tile i of n that meet nr weight rows, `stride` apart; those of the next turn lie `next` bytes behind them. The tile alone reads its
  * rows from memory, and asks within them. Of several the first finds its rows in the cache, for in each turn every tile asks for its
  * share of the turn after the next: asked for by one tile they would come in a rush, and what the last tile asks for
  * one turn ahead comes too late where tiles are short. */
-static inline __attribute__((always_inline)) cdz_asked cdz_asked_of(bool asks, size_t i, size_t n,
-                                                                    size_t nr, const char *row,
-                                                                    size_t stride, size_t next)
+static inline __attribute__((always_inline)) cdz_prefetch cdz_prefetch_of(
+    bool asks, size_t i, size_t n, size_t nr, const char *row, size_t stride, size_t next)
 {
-    if (!asks) return (cdz_asked){CDZ_ASK_NOTHING, row};
-    if (n == 1) return (cdz_asked){CDZ_ASK_AHEAD, row + CDZ_AHEAD_BYTES};
+    if (!asks) return (cdz_prefetch){CDZ_ASK_NOTHING, row};
+    if (n == 1) return (cdz_prefetch){CDZ_ASK_AHEAD, row + CDZ_AHEAD_BYTES};
     const size_t from = n < nr ? i * nr / n : i, to = n < nr ? (i + 1) * nr / n : i + 1;
-    if (from >= nr) return (cdz_asked){CDZ_ASK_NOTHING, row};
-    return (cdz_asked){to - from > 1 ? CDZ_ASK_TWO : CDZ_ASK_ONE, row + 2 * next + from * stride};
+    if (from >= nr) return (cdz_prefetch){CDZ_ASK_NOTHING, row};
+    return (cdz_prefetch){to - from > 1 ? CDZ_ASK_TWO : CDZ_ASK_ONE, row + 2 * next + from * stride};
 }
 
 /* For what lies `at` bytes into the first row that is asked for, and into the others; nr are the tile's own. Into the second

@@ -154,15 +154,15 @@ CDZ_INLINE void tile_at(size_t tile, const cdz_row_tiles *rows, size_t row, int 
                         size_t ldy, size_t y_step)
 {
     const bool asks = w->dtype < CDZ_N_PLAIN && nr > 1 && (mr > 1 || rows->n > 1);
-    const cdz_asked asked =
-        cdz_asked_of(asks, tile, rows->n, (size_t)nr, w->row, w->row_stride, w->next);
+    const cdz_prefetch coming =
+        cdz_prefetch_of(asks, tile, rows->n, (size_t)nr, w->row, w->row_stride, w->next);
     x += row * ldx, y += row * ldy;
-    switch (asked.how) {
+    switch (coming.how) {
     case CDZ_ASK_AHEAD:
-        dot_tile(mr, nr, CDZ_ASK_AHEAD, asked.at, w, k, x, ldx, y, ldy, y_step);
+        dot_tile(mr, nr, CDZ_ASK_AHEAD, coming.at, w, k, x, ldx, y, ldy, y_step);
         break;
-    case CDZ_ASK_ONE: dot_tile(mr, nr, CDZ_ASK_ONE, asked.at, w, k, x, ldx, y, ldy, y_step); break;
-    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, asked.at, w, k, x, ldx, y, ldy, y_step); break;
+    case CDZ_ASK_ONE: dot_tile(mr, nr, CDZ_ASK_ONE, coming.at, w, k, x, ldx, y, ldy, y_step); break;
+    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, coming.at, w, k, x, ldx, y, ldy, y_step); break;
     }
 }
 
