@@ -5,19 +5,11 @@
  * in step, so the loads form nr streams in different pages. Neighbouring rows would share pages
  * and halve the bandwidth. Each (activation row, weight row) pair has 16 lanes in two registers;
  * a tile has six pairs, twelve chains. */
-#include "cpu/ahead.h"
 #include "cpu/avx2.h"
+#include "cpu/dot_rows.h"
 #include "cpu/group16.h"
 
 enum { MAX_PAIRS = 6 };
-
-typedef struct weights {
-    cdz_dtype dtype;
-    bool bf16_pairs;   /* a column is two of them, of weights and activations; dtype is CDZ_F32 */
-    const char *row;   /* the first of nr rows */
-    size_t row_stride; /* bytes between them */
-    size_t next;       /* bytes to the rows that are next in turn */
-} weights;
 
 /* Adds eight columns to every pair's accumulators. One activation row stays in a register;
  * several share each weight instead, which leaves room for twelve accumulators, the weights and
@@ -117,7 +109,6 @@ CDZ_INLINE void add_tail(int mr, int nr, const weights *w, const float *x, size_
               xt[0].f, CDZ_LANES, low, high);
 }
 
-/* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
 CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const char *asked, const weights *w, size_t k,
                          const float *x, size_t ldx, float *y, size_t ldy, size_t y_step)
 {
@@ -148,51 +139,26 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const char *asked, const w
     } while (from < k);
 }
 
-/* A tile of mr activation rows, the first of them being `row`. */
-CDZ_INLINE void tile_at(size_t tile, const cdz_row_tiles *rows, size_t row, int mr, int nr,
-                        const weights *w, size_t k, const float *x, size_t ldx, float *y,
-                        size_t ldy, size_t y_step)
+/* 2 x 3 and 3 x 2 pairs, or one row by any number. */
+CDZ_INLINE size_t most_rows(cdz_dtype dtype, int nr)
 {
-    const bool asks = w->dtype < CDZ_N_PLAIN && nr > 1 && (mr > 1 || rows->n > 1);
-    const cdz_prefetch coming =
-        cdz_prefetch_of(asks, tile, rows->n, (size_t)nr, w->row, w->row_stride, w->next);
-    x += row * ldx, y += row * ldy;
-    switch (coming.how) {
-    case CDZ_ASK_AHEAD:
-        dot_tile(mr, nr, CDZ_ASK_AHEAD, coming.at, w, k, x, ldx, y, ldy, y_step);
-        break;
-    case CDZ_ASK_ONE: dot_tile(mr, nr, CDZ_ASK_ONE, coming.at, w, k, x, ldx, y, ldy, y_step); break;
-    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, coming.at, w, k, x, ldx, y, ldy, y_step); break;
-    }
+    (void)dtype;
+    return nr == 2 ? 3 : nr == 3 ? 2 : 1;
 }
 
-/* All activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. */
-CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
-                         float *y, size_t ldy, size_t y_step)
+CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx,
+                         const cdz_row_tiles *rows, float *y, size_t ldy, size_t y_step)
 {
-    const cdz_row_tiles rows = cdz_tiles_of_rows(m, nr == 2 ? 3 : nr == 3 ? 2 : 1);
-    for (size_t i = 0, r = 0, height; i < rows.n; i++, r += height) {
-        height = rows.height + (i < rows.taller);
+    for (size_t i = 0, r = 0, height; i < rows->n; i++, r += height) {
+        height = rows->height + (i < rows->taller);
         switch (height) {
-        case 3: tile_at(i, &rows, r, nr == 2 ? 3 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        case 3: tile_at(i, rows, r, nr == 2 ? 3 : 1, nr, w, k, x, ldx, y, ldy, y_step); break;
         case 2:
-            tile_at(i, &rows, r, nr == 2 || nr == 3 ? 2 : 1, nr, w, k, x, ldx, y, ldy, y_step);
+            tile_at(i, rows, r, nr == 2 || nr == 3 ? 2 : 1, nr, w, k, x, ldx, y, ldy, y_step);
             break;
-        default: tile_at(i, &rows, r, 1, nr, w, k, x, ldx, y, ldy, y_step); break;
+        default: tile_at(i, rows, r, 1, nr, w, k, x, ldx, y, ldy, y_step); break;
         }
     }
-}
-
-/* Walks n weight rows as nr far streams; returns how many rows that covered. */
-CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, bool bf16_pairs, const char *w, size_t n,
-                           size_t k, const float *x, size_t ldx, size_t m, float *y, size_t ldy)
-{
-    const size_t part = n / (size_t)nr, row_bytes = cdz_row_bytes(dtype, k);
-    for (size_t i = 0; i < part; i++) {
-        const weights rows = {dtype, bf16_pairs, w + i * row_bytes, part * row_bytes, row_bytes};
-        all_rows(nr, &rows, k, x, ldx, m, y + i, ldy, part);
-    }
-    return part * (size_t)nr;
 }
 
 /* How many streams suit m activation rows: 1x6, 2x3 or 3x2 pairs; the rows left over go one by

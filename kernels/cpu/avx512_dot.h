@@ -6,22 +6,14 @@
 #ifndef CDZ_CPU_AVX512_DOT_H
 #define CDZ_CPU_AVX512_DOT_H
 
-#include "cpu/ahead.h"
 #include "cpu/avx512.h"
+#include "cpu/dot_rows.h"
 
 enum {
     MAX_PAIRS = 24,
     MOST_ROWS = 6,        /* of plain weights, which six rows share the widening of */
     MOST_ROWS_BLOCKS = 4, /* of others, whose widening keeps registers */
 };
-
-typedef struct weights {
-    cdz_dtype dtype;
-    bool bf16_pairs;   /* a column is two of them, of weights and activations; dtype is CDZ_F32 */
-    const char *row;   /* the first of nr rows */
-    size_t row_stride; /* bytes between them */
-    size_t next;       /* bytes to the rows that are next in turn */
-} weights;
 
 CDZ_INLINE void add_group(int mr, int nr, const weights *w, size_t k, const float *x, size_t ldx,
                           __m512 *acc)
@@ -112,7 +104,6 @@ CDZ_INLINE void fold_together(const __m512 *acc, int n, float *sums)
     _mm512_storeu_ps(sums, add_neighbours(low, high));
 }
 
-/* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
 CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const char *asked, const weights *w, size_t k,
                          const float *x, size_t ldx, float *y, size_t ldy, size_t y_step)
 {
@@ -147,32 +138,12 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const char *asked, const w
 }
 
 /* Tiles of several rows are for four weight rows. */
-CDZ_INLINE cdz_row_tiles split_rows(cdz_dtype dtype, int nr, size_t m)
+CDZ_INLINE size_t most_rows(cdz_dtype dtype, int nr)
 {
-    return cdz_tiles_of_rows(m, nr != 4 ? 1 : dtype < CDZ_N_PLAIN ? MOST_ROWS : MOST_ROWS_BLOCKS);
+    return nr != 4 ? 1 : dtype < CDZ_N_PLAIN ? MOST_ROWS : MOST_ROWS_BLOCKS;
 }
 
-/* A tile of mr activation rows, the first of them being `row`. */
-CDZ_INLINE void tile_at(size_t tile, const cdz_row_tiles *rows, size_t row, int mr, int nr,
-                        const weights *w, size_t k, const float *x, size_t ldx, float *y,
-                        size_t ldy, size_t y_step)
-{
-    const bool asks = w->dtype < CDZ_N_PLAIN && mr > 1;
-    const cdz_prefetch coming =
-        cdz_prefetch_of(asks, tile, rows->n, (size_t)nr, w->row, w->row_stride, w->next);
-    x += row * ldx, y += row * ldy;
-    switch (coming.how) {
-    case CDZ_ASK_AHEAD:
-        dot_tile(mr, nr, CDZ_ASK_AHEAD, coming.at, w, k, x, ldx, y, ldy, y_step);
-        break;
-    case CDZ_ASK_TWO: dot_tile(mr, nr, CDZ_ASK_TWO, coming.at, w, k, x, ldx, y, ldy, y_step); break;
-    case CDZ_ASK_ONE: dot_tile(mr, nr, CDZ_ASK_ONE, coming.at, w, k, x, ldx, y, ldy, y_step); break;
-    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, coming.at, w, k, x, ldx, y, ldy, y_step); break;
-    }
-}
-
-/* All activation rows by one set of nr weight rows. One weight row is what was left over: few of them, and one by one. Types of
- * blocks come to no tile of five or six, so that none is compiled for them. */
+/* Types of blocks come to no tile of five or six, so that none is compiled for them. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx,
                          const cdz_row_tiles *rows, float *y, size_t ldy, size_t y_step)
 {
@@ -188,19 +159,6 @@ CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, siz
         default: tile_at(i, rows, r, 1, nr, w, k, x, ldx, y, ldy, y_step); break;
         }
     }
-}
-
-/* Walks n weight rows as nr far streams; returns how many rows that covered. */
-CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, bool bf16_pairs, const char *w, size_t n,
-                           size_t k, const float *x, size_t ldx, size_t m, float *y, size_t ldy)
-{
-    const size_t part = n / (size_t)nr, row_bytes = cdz_row_bytes(dtype, k);
-    const cdz_row_tiles tiles = split_rows(dtype, nr, m);
-    for (size_t i = 0; i < part; i++) {
-        const weights rows = {dtype, bf16_pairs, w + i * row_bytes, part * row_bytes, row_bytes};
-        all_rows(nr, &rows, k, x, ldx, &tiles, y + i, ldy, part);
-    }
-    return part * (size_t)nr;
 }
 
 CDZ_INLINE void dot_any(cdz_dtype dtype, bool bf16_pairs, float *y, size_t ldy, const void *w,
