@@ -9,7 +9,7 @@
 
 #include "kernels.h"
 
-enum { CDZ_BACKEND_INTERFACE = 12 }; /* goes up whenever kernels.h or this file changes meaning */
+enum { CDZ_BACKEND_INTERFACE = 13 }; /* goes up whenever kernels.h or this file changes meaning */
 
 /* The version of the build; every object of a build is compiled with the same. */
 #ifndef CDZ_BACKEND_BUILD

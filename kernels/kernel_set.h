@@ -112,7 +112,7 @@ typedef struct cdz_int8_tile {
     const void *w;
     size_t panels, stride; /* and bytes from a panel to the next */
     size_t blocks;         /* of 32 columns, a multiple of a weight block's */
-    const cdz_x8 *x;       /* (blocks, height) */
+    const cdz_x8 *x;       /* (blocks, height), or as quantise_in_tile says */
     size_t height;         /* one of the set's */
     float *y;
     size_t ldy;
@@ -188,6 +188,30 @@ typedef struct cdz_recur_head {
     size_t ldy, head;
 } cdz_recur_head;
 
+/* A product of rows in bf16 with activations that are sums of parts in bf16 (kernels.h, CDZ_WEIGHT_BF16X3). Activations come
+ * packed, sixteen rows a tile: [tile][group of 32 columns][part, the least first][16 pairs of columns][16 rows][2]. The rows of a
+ * last tile and the columns of a last group that are not there are zeros. */
+enum { CDZ_PART_COLUMNS = 32, CDZ_PART_ROWS = 16, CDZ_PART_BLOCK = 64, CDZ_MOST_PARTS = 3 };
+
+typedef struct cdz_parts_product {
+    const char *w;           /* weight rows, at the first column */
+    size_t n, stride;        /* bytes from a row to the next */
+    size_t k;                /* columns; only the last ones are not whole groups */
+    const uint16_t *x;       /* of the first of `tiles` tiles */
+    size_t tiles, tile_step; /* numbers from a tile to the next */
+    size_t parts;
+    float *sums; /* to go on with from call to call: (n, rounded up to CDZ_PART_BLOCK, 16 * tiles) */
+    bool first, last;
+    float *y; /* set by the last: y[r * ldy + j], r < m, j < n */
+    size_t ldy, m;
+} cdz_parts_product;
+
+/* Numbers of a tile of activations of k columns. */
+static inline size_t cdz_tile_numbers(size_t k, size_t parts)
+{
+    return (k + CDZ_PART_COLUMNS - 1) / CDZ_PART_COLUMNS * parts * CDZ_PART_COLUMNS * CDZ_PART_ROWS;
+}
+
 typedef struct cdz_kernel_set {
     const char *name;
     cdz_dot_fn *dot[CDZ_N_DTYPES]; /* of blocks NULL: by way of widen */
@@ -211,12 +235,19 @@ typedef struct cdz_kernel_set {
     void (*lane_tile_pairs)(const cdz_lane_tile *tile); /* NULL: by dot_pairs, however many rows */
     void (*round_bf16)(uint16_t *y, const float *x, size_t n); /* to the nearest, ties to even */
 
+    /* NULL: the set has no products with activations in parts. pack_parts makes one tile of up to sixteen rows. */
+    void (*parts_product)(const cdz_parts_product *p);
+    void (*pack_parts)(uint16_t *to, const float *x, size_t ldx, size_t rows, size_t k,
+                       size_t parts);
+
     /* Products with int8 activations. NULL: the type has none. */
     cdz_to_panel_fn *to_panel;
     cdz_int8_fn *int8_tile[CDZ_N_DTYPES];
-    size_t int8_heights[5]; /* tallest first, 1 last; rows left over take the lowest that holds them */
+    size_t int8_heights[8]; /* tallest first, 1 last */
     /* to[i * step] = block i of x */
     void (*quantise_x)(cdz_x8 *to, size_t step, const float *x, size_t blocks);
+    /* Row `row` of a tile of `height`, as the set's own kernels want it (cpu/amx.h). NULL: as (blocks, height). */
+    void (*quantise_in_tile)(cdz_x8 *tile, size_t height, size_t row, const float *x, size_t blocks);
 
     /* Row operations: one value in, one value out, but for sum. */
     cdz_widen_fn *widen[CDZ_N_DTYPES];
@@ -252,6 +283,7 @@ extern const cdz_kernel_set cdz_avx2_set;
 extern const cdz_kernel_set cdz_avx512_set;
 extern const cdz_kernel_set cdz_avx512_vnni_set;
 extern const cdz_kernel_set cdz_avx512_bf16_set; /* and VNNI */
+extern const cdz_kernel_set cdz_amx_set;         /* and both */
 #elif defined(__aarch64__)
 extern const cdz_kernel_set cdz_neon_set;
 extern const cdz_kernel_set cdz_neon_dotprod_set;

@@ -64,12 +64,21 @@ void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n);
 /* How a matrix lies, and what multiplies it. Those for int8 are for blocks whose type has whole
  * numbers in it (cdz_backend_api.takes_int8), the one for bf16 is for CDZ_BF16 with k even and data at a multiple of four
  * bytes (cdz_backend_api.takes_bf16): then the k axis is cut at multiples of 2048, columns 2i and 2i + 1 go to lane i % 16,
- * the second first, and what is below the smallest normal number counts as zero. */
+ * the second first, and what is below the smallest normal number counts as zero.
+ *
+ * Those for activations in parts (cdz_backend_api.takes_parts) are for CDZ_BF16 too. An activation is the sum of one or three
+ * numbers in bf16: the first is x rounded, each further one what the ones before leave, rounded; three of them leave nothing of a
+ * float32. What is left of a number whose first part is not finite is zero. Columns are taken 32 at a time, ascending, the last
+ * ones padded with zeros; of each 32 the least part comes first. Two sums from +0, one of the even columns and one of the odd ones,
+ * by fused multiply-adds, ascending; then y = y + (even + odd). What is below the smallest normal number counts as zero. That is
+ * what TDPBF16PS computes (Intel's manual, volume 2). */
 typedef enum cdz_weight_form {
     CDZ_WEIGHT_ROWS,   /* rows, times float32 */
     CDZ_WEIGHT_INT8,   /* rows, times activations rounded to int8 */
     CDZ_WEIGHT_PANELS, /* the same, in panels of CDZ_PANEL_ROWS rows; rows left over lie as rows */
     CDZ_WEIGHT_BF16,   /* rows, times activations rounded to bf16 */
+    CDZ_WEIGHT_BF16X1, /* rows, times activations in one part of bf16 */
+    CDZ_WEIGHT_BF16X3, /* in three */
 } cdz_weight_form;
 
 enum { CDZ_PANEL_ROWS = 16 };
@@ -356,6 +365,7 @@ typedef struct cdz_backend_api {
     /* May a weight of this type be in the forms for int8 activations? [any thread] */
     bool (*takes_int8)(const cdz_backend *b, cdz_dtype dtype);
     bool takes_bf16;    /* the form for activations in bf16 */
+    bool takes_parts;   /* those for activations in parts of bf16 */
     bool takes_sinks;   /* cdz_attention.sinks */
     bool takes_latents; /* cdz_kv_shape.value_dim */
     bool takes_masks;   /* cdz_leaders.kept; no host asks for it where memory is its own */

@@ -42,16 +42,6 @@ typedef struct operands {
     const tile *tiles;
 } operands;
 
-static size_t ceil_div(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -250,10 +240,10 @@ static size_t widest_range(const call *c, size_t height)
         for (size_t r = row; r < row + n; r++) {
             size_t begin = SIZE_MAX, end = 0;
             for (size_t i = r; i < row + n && i < r + rows; i++) {
-                begin = smaller(begin, first_seen(c, c->rows[i].position));
+                begin = cdz_smaller(begin, first_seen(c, c->rows[i].position));
                 end = larger(end, end_seen(&c->rows[i]));
             }
-            widest = larger(widest, ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK);
+            widest = larger(widest, cdz_ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK);
         }
     }
     return (widest + 1) * CDZ_KV_BLOCK; /* one more where a head holds less */
@@ -278,7 +268,7 @@ static size_t blocks_of_run(const call *c, size_t row, size_t n)
     size_t last = 0;
     for (size_t r = row; r < row + n; r++)
         if (end_seen(&c->rows[r]) > last) last = end_seen(&c->rows[r]);
-    return ceil_div(last, CDZ_KV_BLOCK);
+    return cdz_ceil_div(last, CDZ_KV_BLOCK);
 }
 
 /* Likewise of the packed store, at most. */

@@ -91,6 +91,7 @@ void cdz_avx512_attend_q4_0(const cdz_attend *tile);
 void cdz_avx512_attend_packed(const cdz_attend *tile);
 
 CDZ_INT8_DECLARE(cdz_vnni_int8)
+CDZ_INT8_DECLARE(cdz_amx_int8)
 
 cdz_dot_fn cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16;
 CDZ_BLOCK_DECLARE(cdz_dot_fn, cdz_avx512_dot)
@@ -102,5 +103,8 @@ void cdz_avx512_lane_tile(const cdz_lane_tile *tile);
 cdz_dot_fn cdz_avx512_dot_pairs, cdz_avx512_dot_bf16_pairs;
 void cdz_avx512_lane_tile_pairs(const cdz_lane_tile *tile);
 void cdz_avx512_lane_tile_bf16_pairs(const cdz_lane_tile *tile);
+void cdz_amx_parts_product(const cdz_parts_product *p);
+void cdz_amx_pack_parts(uint16_t *to, const float *x, size_t ldx, size_t rows, size_t k,
+                        size_t parts);
 
 #endif

@@ -1,6 +1,8 @@
 /* avx512_set.c - the kernel sets for AVX-512 (F, VL, BW, DQ), with VNNI, with it and BF16, and without: their
  * tables, and the row operations vectorised. */
+#include "cpu/amx.h"
 #include "cpu/avx512.h"
+#include "cpu/int8_types.h"
 #include "ref/int8_rows.h"
 #include "ref/recurrent.h"
 #include "ref/rows.h"
@@ -50,6 +52,32 @@ const cdz_kernel_set cdz_avx512_vnni_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni
                                             .int8_heights = {12, 8, 4, 2, 1},
                                             PAIRS(pairs),
                                             EVERYTHING_ELSE};
+#endif
+#if defined(CDZ_SET_AMX)
+static void quantise_in_tile(cdz_x8 *tile, size_t height, size_t row, const float *x, size_t blocks)
+{
+    if (height < CDZ_AMX_TALL) {
+        quantise_x(tile + row, height, x, blocks);
+        return;
+    }
+    for (size_t b = 0; b < blocks; b++) {
+        const cdz_x8_apart to = cdz_x8_apart_at(tile, height, b, row);
+        cdz_x8 block;
+        quantise_x(&block, 1, x + b * CDZ_X8, 1);
+        memcpy(to.q, block.q, CDZ_X8);
+        *to.d = block.d;
+        *to.s = block.s;
+        *to.both = both_sums(&block);
+    }
+}
+
+const cdz_kernel_set cdz_amx_set = {.int8_tile = CDZ_INT8_TILES(cdz_amx_int8),
+                                    .int8_heights = {64, 32, 24, 12, 8, 4, 2, 1},
+                                    .quantise_in_tile = quantise_in_tile,
+                                    .parts_product = cdz_amx_parts_product,
+                                    .pack_parts = cdz_amx_pack_parts,
+                                    PAIRS(bf16_pairs),
+                                    EVERYTHING_ELSE};
 #endif
 #if defined(CDZ_SET_BF16)
 const cdz_kernel_set cdz_avx512_bf16_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni_int8),

@@ -19,6 +19,9 @@ static const struct variant {
     const cdz_kernel_set *set;
     bool (*runs_here)(void);
 } variants[] = {
+#if defined(CDZ_SET_AMX)
+    {"avx512", &cdz_amx_set, cdz_machine_has_amx},
+#endif
 #if defined(CDZ_SET_BF16)
     {"avx512", &cdz_avx512_bf16_set, cdz_machine_has_bf16},
 #endif
@@ -308,6 +311,7 @@ cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, s
     cpu->set = v->set;
     cpu->api = operations;
     cpu->api.variant = v->name;
+    cpu->api.takes_parts = v->set->parts_product != NULL;
     cpu->base.api = &cpu->api;
     return &cpu->base;
 }

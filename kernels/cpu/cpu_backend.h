@@ -19,10 +19,21 @@ enum {
     CDZ_M_BLOCK =
         516, /* activation rows of one packed block: a pass of 512 is one; 12, 6 and 4 divide it */
     CDZ_OUT_FLOATS = CDZ_M_BLOCK * CDZ_BLOCK_ROWS, /* outputs of a chunk, in scratch */
+    CDZ_PARTS_FLOATS = 32768, /* of a chunk by activations in parts: sums, and as many outputs */
     CDZ_ATTEND_FEW = 8, /* queries of a tile for whose scores there is room however much they see */
     CDZ_ATTEND_SCORES = 262144, /* of a tile of more, together: a megabyte */
     CDZ_ALONE_WORK = 65536      /* bytes of weights times rows below which no thread is called */
 };
+
+static inline size_t cdz_ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline size_t cdz_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Scratch of a thread: outputs, then packed weights; or outputs, queries and attention scores. */
 size_t cdz_matmul_scratch_bytes(void);
@@ -35,6 +46,12 @@ void cdz_cpu_spread_pages(cdz_backend *b, void *memory, size_t bytes);
 /* Of cdz_cpu_matmul, the products of a set whose weights have a form for int8 activations. */
 void cdz_cpu_matmul_int8(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
                          size_t ldx, size_t m);
+
+/* The same of those for activations in parts. */
+void cdz_cpu_matmul_one_part(cpu_backend *cpu, const cdz_product *products, size_t n,
+                             const float *x, size_t ldx, size_t m);
+void cdz_cpu_matmul_three_parts(cpu_backend *cpu, const cdz_product *products, size_t n,
+                                const float *x, size_t ldx, size_t m);
 
 /* y (m, n) += bias[from, from + n) on every row; none where data is NULL. */
 void cdz_add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m, const cdz_weight *bias,

@@ -9,6 +9,7 @@
 
 #if defined(CDZ_HAVE_X86)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #include <xmmintrin.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
@@ -17,8 +18,8 @@
 
 #if defined(CDZ_HAVE_X86)
 typedef struct cpu_features {
-    unsigned ecx1, ebx7, ecx7; /* leaf 1 and leaf 7 */
-    uint64_t saved;            /* XCR0: register states the system saves */
+    unsigned ecx1, ebx7, ecx7, edx7; /* leaf 1 and leaf 7 */
+    uint64_t saved;                  /* XCR0: register states the system saves */
 } cpu_features;
 
 static uint64_t saved_states(void)
@@ -38,6 +39,7 @@ static cpu_features features(void)
     if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return f;
     f.ebx7 = ebx;
     f.ecx7 = ecx;
+    f.edx7 = edx;
     return f;
 }
 
@@ -65,6 +67,22 @@ bool cdz_machine_has_bf16(void)
     unsigned eax, ebx, ecx, edx;
     return cdz_machine_has_vnni() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
            (eax & 1u << 5);
+}
+
+/* Linux saves the eight kilobytes of the tiles for processes that asked for it, threads to come included. It refuses where a
+ * thread has a stack for signals that is too small for them. */
+static bool asked_for_tiles(void)
+{
+    enum { REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILEDATA) == 0;
+}
+
+bool cdz_machine_has_amx(void)
+{
+    enum { BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25, SAVED = 0x60000 };
+    const cpu_features f = features();
+    return cdz_machine_has_bf16() && (f.edx7 & (BF16 | TILE | INT8)) == (BF16 | TILE | INT8) &&
+           (f.saved & SAVED) == SAVED && asked_for_tiles();
 }
 
 void cdz_machine_set_rounding(void)

@@ -51,17 +51,9 @@ typedef struct operands {
 
 size_t cdz_matmul_scratch_bytes(void)
 {
-    return sizeof(float) * (CDZ_OUT_FLOATS + PACKED_FLOATS + CDZ_UNPACK_ROWS * CDZ_K_CHUNK);
-}
-
-static size_t ceil_div(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
+    const size_t own = CDZ_OUT_FLOATS + PACKED_FLOATS + CDZ_UNPACK_ROWS * CDZ_K_CHUNK,
+                 by_parts = 2 * CDZ_PARTS_FLOATS;
+    return sizeof(float) * (own > by_parts ? own : by_parts);
 }
 
 static const void *weight_at(const cdz_weight *w, size_t row, size_t column)
@@ -75,7 +67,7 @@ void cdz_add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m, con
 {
     float piece[256];
     for (size_t j = 0; bias->data && j < n; j += 256) {
-        const size_t count = smaller(n - j, 256);
+        const size_t count = cdz_smaller(n - j, 256);
         set->widen[bias->dtype](piece, weight_at(bias, 0, from + j), count);
         for (size_t r = 0; r < m; r++) set->add(y + r * ldy + j, piece, count);
     }
@@ -107,7 +99,7 @@ static void alone_in_pairs(const cdz_kernel_set *set, const cdz_product *p, floa
     float piece[CDZ_K_CHUNK];
     const size_t k = p->w->k;
     for (size_t from = 0; from < k; from += CDZ_K_CHUNK) {
-        const size_t kc = smaller(k - from, CDZ_K_CHUNK);
+        const size_t kc = cdz_smaller(k - from, CDZ_K_CHUNK);
         copy_columns(set, true, piece, x + 2 * from, kc);
         for (size_t j = 0; j < p->w->n; j++) {
             float sum;
@@ -148,7 +140,7 @@ static operands *claim(cpu_backend *cpu, bool bf16_pairs, const cdz_product *pro
                        size_t x_floats, size_t rows, size_t per_block)
 {
     size_t chunks = 0;
-    for (size_t i = 0; i < n; i++) chunks += ceil_div(products[i].w->n, rows) * per_block;
+    for (size_t i = 0; i < n; i++) chunks += cdz_ceil_div(products[i].w->n, rows) * per_block;
     const size_t head = aligned(sizeof(operands)), list = aligned(n * sizeof(part));
     operands *ops = cdz_pool_claim(cpu->pool, head + list + x_floats * sizeof(float), chunks);
     if (!ops) return NULL;
@@ -165,7 +157,7 @@ static operands *claim(cpu_backend *cpu, bool bf16_pairs, const cdz_product *pro
         part *p = &ops->parts[i];
         *p = (part){*products[i].w, {0}, products[i].y, products[i].ldy, first};
         if (products[i].bias) p->bias = *products[i].bias;
-        first += ceil_div(p->w.n, rows) * per_block;
+        first += cdz_ceil_div(p->w.n, rows) * per_block;
     }
     return ops;
 }
@@ -183,7 +175,8 @@ static void dot_compute(const void *operand, size_t chunk, void *scratch)
 {
     const operands *ops = operand;
     const part *p = part_of(ops, chunk);
-    const size_t from = (chunk - p->first_chunk) * ops->rows, n = smaller(ops->rows, p->w.n - from);
+    const size_t from = (chunk - p->first_chunk) * ops->rows,
+                 n = cdz_smaller(ops->rows, p->w.n - from);
     const void *rows = weight_at(&p->w, from, 0);
     if (ops->bf16_pairs)
         ops->set->dot_pairs(scratch, n, rows, n, ops->k, ops->x, ops->ldx, ops->m);
@@ -196,7 +189,8 @@ static void dot_commit(const void *operand, size_t chunk, const void *scratch)
 {
     const operands *ops = operand;
     const part *p = part_of(ops, chunk);
-    const size_t from = (chunk - p->first_chunk) * ops->rows, n = smaller(ops->rows, p->w.n - from);
+    const size_t from = (chunk - p->first_chunk) * ops->rows,
+                 n = cdz_smaller(ops->rows, p->w.n - from);
     const float *out = scratch;
     for (size_t r = 0; r < ops->m; r++)
         memcpy(p->y + r * p->ldy + from, out + r * n, n * sizeof *out);
@@ -211,9 +205,10 @@ static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t thr
         rows += products[i].w->n;
         bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
     }
-    const size_t chunks = ceil_div(bytes, CHUNK_BYTES), wanted = (size_t)CHUNKS_PER_THREAD * threads;
+    const size_t chunks = cdz_ceil_div(bytes, CHUNK_BYTES),
+                 wanted = (size_t)CHUNKS_PER_THREAD * threads;
     const size_t each =
-        smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / DOT_ROWS);
+        cdz_smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / DOT_ROWS);
     return each < ROW_MULTIPLE ? ROW_MULTIPLE : each / ROW_MULTIPLE * ROW_MULTIPLE;
 }
 
@@ -221,7 +216,7 @@ static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t thr
 static bool dot_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
                     const float *x, size_t ldx, size_t m)
 {
-    const size_t k = products[0].w->k, stride = ceil_div(k, CDZ_LANES) * CDZ_LANES;
+    const size_t k = products[0].w->k, stride = cdz_ceil_div(k, CDZ_LANES) * CDZ_LANES;
     const size_t rows = dot_chunk_rows(products, n, cdz_pool_threads(cpu->pool));
     operands *ops = claim(cpu, bf16_pairs, products, n, m * stride, rows, 1);
     if (!ops) return false;
@@ -254,7 +249,7 @@ static size_t padded_rows(const operands *ops)
 
 static size_t chunk_groups(size_t k, size_t from)
 {
-    return ceil_div(smaller(k - from, CDZ_K_CHUNK), CDZ_LANES);
+    return cdz_ceil_div(cdz_smaller(k - from, CDZ_K_CHUNK), CDZ_LANES);
 }
 
 /* Packed activations: [chunk of k][tile][16][groups][height]. */
@@ -277,7 +272,8 @@ static void pack_task(void *argument, size_t i)
     const operands *ops = p->ops;
     const size_t tile = i % ops->tiles, from = i / ops->tiles * CDZ_K_CHUNK;
     const size_t row = tile * ops->set->heights[0], height = tile_height(ops, tile);
-    const size_t rows = smaller(height, ops->m - row), kc = smaller(ops->k - from, CDZ_K_CHUNK);
+    const size_t rows = cdz_smaller(height, ops->m - row),
+                 kc = cdz_smaller(ops->k - from, CDZ_K_CHUNK);
     const float *x = p->x + row * p->ldx + floats_of(ops->bf16_pairs, from);
     if (!ops->bf16_pairs) {
         ops->set->pack_rows(packed_tile(ops, from, tile), x, p->ldx, rows, height, kc);
@@ -292,7 +288,7 @@ static void pack_task(void *argument, size_t i)
 static void pack_activations(cpu_backend *cpu, const operands *ops, const float *x, size_t ldx)
 {
     packing p = {ops, x, ldx};
-    const size_t n = ops->tiles * ceil_div(ops->k, CDZ_K_CHUNK);
+    const size_t n = ops->tiles * cdz_ceil_div(ops->k, CDZ_K_CHUNK);
     if (ops->m * ops->k > PACK_ALONE)
         cdz_pool_tasks(cpu->pool, pack_task, &p, n);
     else
@@ -313,10 +309,10 @@ static block block_of(const operands *ops, size_t chunk)
     const size_t index = chunk - p->first_chunk, tall = ops->set->heights[0];
     block b = {
         .p = p, .row = index / ops->n_runs * ops->rows, .tile = index % ops->n_runs * ops->run};
-    b.n = smaller(ops->rows, p->w.n - b.row);
-    b.last = smaller(b.tile + ops->run, ops->tiles);
+    b.n = cdz_smaller(ops->rows, p->w.n - b.row);
+    b.last = cdz_smaller(b.tile + ops->run, ops->tiles);
     b.first = b.tile * tall;
-    b.m = smaller(b.last * tall, ops->m) - b.first;
+    b.m = cdz_smaller(b.last * tall, ops->m) - b.first;
     return b;
 }
 
@@ -333,14 +329,14 @@ static cdz_coming what_comes(const operands *ops, size_t chunk, const block *b, 
     }
     const cdz_weight *w = &next.p->w;
     return (cdz_coming){weight_at(w, next.row, from), next.n, cdz_row_bytes(w->dtype, w->k),
-                        cdz_row_bytes(w->dtype, smaller(ops->k - from, CDZ_K_CHUNK))};
+                        cdz_row_bytes(w->dtype, cdz_smaller(ops->k - from, CDZ_K_CHUNK))};
 }
 
 /* The share of one of n tiles, taken from what is left. */
 static cdz_coming share_of(cdz_coming *left, size_t n)
 {
     cdz_coming share = *left;
-    share.rows = smaller(smaller(ceil_div(left->rows, n), CDZ_LANES), left->rows);
+    share.rows = cdz_smaller(cdz_smaller(cdz_ceil_div(left->rows, n), CDZ_LANES), left->rows);
     left->at += share.rows * left->stride;
     left->rows -= share.rows;
     return share;
@@ -351,9 +347,9 @@ static void add_columns(const operands *ops, const block *b, size_t from, cdz_co
                         float *out, float *packed)
 {
     const cdz_kernel_set *set = ops->set;
-    const size_t kc = smaller(ops->k - from, CDZ_K_CHUNK), groups = chunk_groups(ops->k, from),
+    const size_t kc = cdz_smaller(ops->k - from, CDZ_K_CHUNK), groups = chunk_groups(ops->k, from),
                  panel = cdz_panel_floats(kc, set->n_tile);
-    size_t n_tiles = (b->last - b->tile) * ceil_div(b->n, set->n_tile);
+    size_t n_tiles = (b->last - b->tile) * cdz_ceil_div(b->n, set->n_tile);
     cdz_pack_rows(set, b->p->w.dtype, packed, weight_at(&b->p->w, b->row, from), b->n, ops->k, kc,
                   packed + PACKED_FLOATS);
     for (size_t tile = b->tile; tile < b->last; tile++) {
@@ -361,7 +357,7 @@ static void add_columns(const operands *ops, const block *b, size_t from, cdz_co
         cdz_lane_tile t = {.x = packed_tile(ops, from, tile),
                            .groups = groups,
                            .height = height,
-                           .rows = smaller(height, ops->m - at),
+                           .rows = cdz_smaller(height, ops->m - at),
                            .ldy = CDZ_BLOCK_ROWS,
                            .first = from == 0};
         for (size_t column = 0; column < b->n; column += set->n_tile) {
@@ -397,18 +393,20 @@ static void lanes_commit(const void *operand, size_t chunk, const void *scratch)
 static size_t tiles_per_run(const cdz_product *products, size_t n, size_t tiles, uint32_t threads)
 {
     size_t blocks = 0;
-    for (size_t i = 0; i < n; i++) blocks += ceil_div(products[i].w->n, CDZ_BLOCK_ROWS);
+    for (size_t i = 0; i < n; i++) blocks += cdz_ceil_div(products[i].w->n, CDZ_BLOCK_ROWS);
     size_t run = tiles;
-    while (run > 8 && blocks * ceil_div(tiles, run) < 2 * (size_t)threads) run = ceil_div(run, 2);
+    while (run > 8 && blocks * cdz_ceil_div(tiles, run) < 2 * (size_t)threads)
+        run = cdz_ceil_div(run, 2);
     return run;
 }
 
 static bool lanes_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
                       const float *x, size_t ldx, size_t m)
 {
-    const size_t k = products[0].w->k, tall = cpu->set->heights[0], tiles = ceil_div(m, tall);
+    const size_t k = products[0].w->k, tall = cpu->set->heights[0], tiles = cdz_ceil_div(m, tall);
     const size_t run = tiles_per_run(products, n, tiles, cdz_pool_threads(cpu->pool));
-    const size_t n_runs = ceil_div(tiles, run), k_padded = ceil_div(k, CDZ_LANES) * CDZ_LANES;
+    const size_t n_runs = cdz_ceil_div(tiles, run),
+                 k_padded = cdz_ceil_div(k, CDZ_LANES) * CDZ_LANES;
     operands *ops =
         claim(cpu, bf16_pairs, products, n, tiles * tall * k_padded, CDZ_BLOCK_ROWS, n_runs);
     if (!ops) return false;
@@ -440,9 +438,9 @@ static bool by_lanes(const cdz_kernel_set *set, bool bf16_pairs, const cdz_produ
 static size_t block_rows(const cdz_kernel_set *set, bool bf16_pairs, const cdz_product *products,
                          size_t n, size_t m)
 {
-    if (!by_lanes(set, bf16_pairs, products, n, m)) return smaller(m, DOT_ROWS);
-    const size_t blocks = ceil_div(m, CDZ_M_BLOCK);
-    return smaller(m, ceil_div(ceil_div(m, blocks), set->heights[0]) * set->heights[0]);
+    if (!by_lanes(set, bf16_pairs, products, n, m)) return cdz_smaller(m, DOT_ROWS);
+    const size_t blocks = cdz_ceil_div(m, CDZ_M_BLOCK);
+    return cdz_smaller(m, cdz_ceil_div(cdz_ceil_div(m, blocks), set->heights[0]) * set->heights[0]);
 }
 
 static void some_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
@@ -460,7 +458,7 @@ enum { SET_PRODUCTS = 32 }; /* products of one dispatch; more make several */
 /* Outputs of activation rows from `row` on. */
 static size_t advance(cdz_product *to, const cdz_product *products, size_t n, size_t row)
 {
-    const size_t count = smaller(n, SET_PRODUCTS);
+    const size_t count = cdz_smaller(n, SET_PRODUCTS);
     for (size_t i = 0; i < count; i++) {
         to[i] = products[i];
         to[i].y += row * products[i].ldy;
@@ -507,6 +505,8 @@ static kind_of_product *kind_of(const cdz_product *p)
     switch (p->w->form) {
     case CDZ_WEIGHT_ROWS: return matmul_float;
     case CDZ_WEIGHT_BF16: return matmul_pairs;
+    case CDZ_WEIGHT_BF16X1: return cdz_cpu_matmul_one_part;
+    case CDZ_WEIGHT_BF16X3: return cdz_cpu_matmul_three_parts;
     default: return cdz_cpu_matmul_int8;
     }
 }

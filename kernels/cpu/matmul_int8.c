@@ -24,16 +24,6 @@ enum {
     SET_PRODUCTS = 32    /* of one dispatch; more make several */
 };
 
-static size_t ceil_div(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- activations ---- */
 
 /* Rounded rows in tiles: tile of `height` rows from `row` on at x + row * blocks, as (blocks, height). */
@@ -43,13 +33,27 @@ typedef struct rounded {
     size_t m, blocks;
 } rounded;
 
+enum { SPARSE = 12 }; /* a taller tile is worth it when three quarters of its rows are there */
+
 /* Of the tile that begins at row: the tallest, or the lowest that holds what is left. */
 static size_t height_at(const rounded *x, size_t row)
 {
     const size_t *heights = x->set->int8_heights, left = x->m - row;
     size_t i = 0;
     while (heights[i] > 1 && heights[i + 1] >= left) i++;
-    return heights[i];
+    return heights[i] > SPARSE && 4 * left < 3 * heights[i] ? heights[i + 1] : heights[i];
+}
+
+/* The tile that a row is in. */
+static size_t tile_begin(const rounded *x, size_t row)
+{
+    const size_t tall = x->set->int8_heights[0];
+    size_t first = row / tall * tall, height = height_at(x, first);
+    while (first + height <= row) {
+        first += height;
+        height = height_at(x, first);
+    }
+    return first;
 }
 
 static size_t padded_rows(const rounded *x)
@@ -69,20 +73,21 @@ static void round_row(void *arg, size_t row)
 {
     const rounding *r = arg;
     const rounded *to = r->to;
-    const size_t first = row / to->set->int8_heights[0] * to->set->int8_heights[0];
-    const size_t height = height_at(to, first);
-    to->set->quantise_x(to->x + first * to->blocks + (row - first), height, r->x + row * r->ldx,
-                        to->blocks);
+    const size_t first = tile_begin(to, row), height = height_at(to, first);
+    cdz_x8 *tile = to->x + first * to->blocks;
+    const float *x = r->x + row * r->ldx;
+    if (to->set->quantise_in_tile)
+        to->set->quantise_in_tile(tile, height, row - first, x, to->blocks);
+    else
+        to->set->quantise_x(tile + (row - first), height, x, to->blocks);
 }
 
-/* The rows that fill up the last tile. */
+/* The last tile, where rows fill it up. */
 static void clear_padding(const rounded *to)
 {
-    const size_t tall = to->set->int8_heights[0], first = (to->m - 1) / tall * tall;
-    const size_t height = height_at(to, first);
+    const size_t first = tile_begin(to, to->m - 1), height = height_at(to, first);
     cdz_x8 *tile = to->x + first * to->blocks;
-    for (size_t b = 0; b < to->blocks && first + height > to->m; b++)
-        memset(&tile[b * height + (to->m - first)], 0, (first + height - to->m) * sizeof *tile);
+    if (first + height > to->m) memset(tile, 0, to->blocks * height * sizeof *tile);
 }
 
 static void round_rows(cpu_backend *cpu, const rounded *to, const float *x, size_t ldx)
@@ -149,7 +154,7 @@ static void few_rows(const rounded *x, const span *s, float *y, size_t ldy, bool
     for (size_t r = 0; !first && r < x->m; r++)
         memcpy(at->room + r * CDZ_PANEL_ROWS, y + r * ldy, s->n * sizeof *y);
     for (size_t done = 0; done < s->kc; done += most) {
-        const size_t kc = smaller(s->kc - done, most);
+        const size_t kc = cdz_smaller(s->kc - done, most);
         panel_of(x, s, s->from + done, kc, at);
         const cdz_int8_tile t = {.w = at->panel,
                                  .panels = 1,
@@ -184,7 +189,8 @@ static void span_by_all(const rounded *x, const span *s, float *y, size_t ldy, b
         done = t.panels * CDZ_PANEL_ROWS;
     }
     for (; done < s->n; done += CDZ_PANEL_ROWS) {
-        const span few = {s->w, s->row + done, smaller(s->n - done, CDZ_PANEL_ROWS), s->from, s->kc};
+        const span few = {s->w, s->row + done, cdz_smaller(s->n - done, CDZ_PANEL_ROWS), s->from,
+                          s->kc};
         few_rows(x, &few, y + done, ldy, first, at);
     }
 }
@@ -199,7 +205,7 @@ static void row_alone(const cdz_kernel_set *set, const cdz_product *p, float *y,
     float room[CDZ_PANEL_ROWS];
     const workbench at = {room, panel, sizeof panel};
     for (size_t from = 0; from < p->w->k; from += PIECE) {
-        const span s = {p->w, 0, p->w->n, from, smaller(p->w->k - from, PIECE)};
+        const span s = {p->w, 0, p->w->n, from, cdz_smaller(p->w->k - from, PIECE)};
         const rounded r = {set, piece, 1, s.kc / CDZ_X8};
         set->quantise_x(piece, 1, x + from, r.blocks);
         span_by_all(&r, &s, y, p->w->n, from == 0, &at);
@@ -239,7 +245,7 @@ static const part *part_of(const operands *ops, size_t chunk, span *s)
     while (p->first_chunk > chunk || p->w.n == 0) p--;
     s->w = &p->w;
     s->row = (chunk - p->first_chunk) * ops->rows;
-    s->n = smaller(ops->rows, p->w.n - s->row);
+    s->n = cdz_smaller(ops->rows, p->w.n - s->row);
     s->from = 0;
     s->kc = p->w.k;
     return p;
@@ -282,9 +288,10 @@ static size_t chunk_rows(const cdz_product *products, size_t n, size_t padded, u
 {
     size_t rows = 0;
     for (size_t i = 0; i < n; i++) rows += products[i].w->n;
-    const size_t chunks = ceil_div(weight_bytes(products, n), CHUNK_BYTES),
+    const size_t chunks = cdz_ceil_div(weight_bytes(products, n), CHUNK_BYTES),
                  wanted = (size_t)CHUNKS_PER_THREAD * threads;
-    const size_t each = smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / padded);
+    const size_t each =
+        cdz_smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / padded);
     const bool all_far = rows / FAR_ROWS >= FAR_PER_THREAD * (size_t)threads;
     const size_t whole = each < FAR_ROWS && !all_far ? CDZ_PANEL_ROWS : FAR_ROWS;
     return each < whole ? whole : each / whole * whole;
@@ -293,12 +300,12 @@ static size_t chunk_rows(const cdz_product *products, size_t n, size_t padded, u
 static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
                     size_t ldx, size_t m)
 {
-    const size_t head = ceil_div(sizeof(operands), 64) * 64;
+    const size_t head = cdz_ceil_div(sizeof(operands), 64) * 64;
     rounded r = {cpu->set, NULL, m, products[0].w->k / CDZ_X8};
     const size_t padded = padded_rows(&r);
     const size_t rows = chunk_rows(products, n, padded, cdz_pool_threads(cpu->pool));
     size_t chunks = 0;
-    for (size_t i = 0; i < n; i++) chunks += ceil_div(products[i].w->n, rows);
+    for (size_t i = 0; i < n; i++) chunks += cdz_ceil_div(products[i].w->n, rows);
     char *memory = cdz_pool_claim(cpu->pool, head + padded * r.blocks * sizeof *r.x, chunks);
     if (!memory) return false;
     operands *ops = (operands *)(void *)memory;
@@ -307,7 +314,7 @@ static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, con
     for (size_t i = 0, first = 0; i < n; i++) {
         ops->parts[i] = (part){*products[i].w, {0}, products[i].y, products[i].ldy, first};
         if (products[i].bias) ops->parts[i].bias = *products[i].bias;
-        first += ceil_div(products[i].w->n, rows);
+        first += cdz_ceil_div(products[i].w->n, rows);
     }
     round_rows(cpu, &ops->x, x, ldx);
     const cdz_pool_job job = {compute, commit, chunks, 0};
@@ -321,8 +328,8 @@ void cdz_cpu_matmul_int8(cpu_backend *cpu, const cdz_product *products, size_t n
     for (size_t i = 0; i < n; i += SET_PRODUCTS)
         for (size_t row = 0, rows; row < m; row += rows) {
             cdz_product some[SET_PRODUCTS];
-            const size_t count = smaller(n - i, SET_PRODUCTS);
-            rows = smaller(m - row, CDZ_M_BLOCK);
+            const size_t count = cdz_smaller(n - i, SET_PRODUCTS);
+            rows = cdz_smaller(m - row, CDZ_M_BLOCK);
             for (size_t j = 0; j < count; j++) {
                 some[j] = products[i + j];
                 some[j].y += row * some[j].ldy;

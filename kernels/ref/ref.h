@@ -6,6 +6,9 @@
 
 void cdz_ref_attend(const cdz_attend *tile);
 CDZ_INT8_DECLARE(cdz_ref_int8)
+void cdz_ref_parts_product(const cdz_parts_product *p);
+void cdz_ref_pack_parts(uint16_t *to, const float *x, size_t ldx, size_t rows, size_t k,
+                        size_t parts);
 
 /* cos and sin of position * inv_freq[i], the product rounded to float as the reference does,
  * times scale. Computed in double and rounded once: one function for every set, so that none can

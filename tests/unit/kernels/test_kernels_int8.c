@@ -114,6 +114,9 @@ static void each_set(void (*check)(const cdz_kernel_set *set))
 #if defined(CDZ_HAVE_X86)
     if (cdz_cpu_variant_runs_here("avx2")) check(&cdz_avx2_set);
     if (cdz_cpu_variant_runs_here("avx512")) check(&cdz_avx512_set);
+    if (cdz_machine_has_vnni()) check(&cdz_avx512_vnni_set);
+    if (cdz_machine_has_bf16()) check(&cdz_avx512_bf16_set);
+    if (cdz_machine_has_amx()) check(&cdz_amx_set);
 #elif defined(__aarch64__)
     check(&cdz_neon_set);
     if (cdz_machine_has_dotprod()) check(&cdz_neon_dotprod_set);
@@ -310,7 +313,11 @@ static void tile_of_set(const cdz_kernel_set *set, const problem *p, size_t heig
     char what[64];
     cdz_x8 *x = must_alloc(blocks * height * sizeof *x);
     float *y = must_alloc(height * ldy * sizeof *y);
-    for (size_t r = 0; r < height; r++) set->quantise_x(x + r, height, p->x + r * p->ldx, blocks);
+    for (size_t r = 0; r < height; r++)
+        if (set->quantise_in_tile)
+            set->quantise_in_tile(x, height, r, p->x + r * p->ldx, blocks);
+        else
+            set->quantise_x(x + r, height, p->x + r * p->ldx, blocks);
     for (size_t i = 0; i < height * ldy; i++) y[i] = 12345.0f;
     cdz_int8_tile t = {.w = p->packed, .panels = n / 16, .stride = 16 * cdz_row_bytes(type, k)};
     t.blocks = FIRST / 32;
