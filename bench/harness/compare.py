@@ -413,7 +413,7 @@ def add_usual(ap, rounds, python):
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--rounds", type=int, default=rounds)
     ap.add_argument("--new-tokens", type=int, default=32)
-    ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8 or bf16")
+    ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8, bf16, bf16x1 or bf16x3")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--cadenza", help="the program; default: the build's")
     ap.add_argument("--python", default=sys.executable, help=python)

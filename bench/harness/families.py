@@ -53,7 +53,7 @@ def options():
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--context", type=int, default=16, help="tokens before the new ones")
     ap.add_argument("--new-tokens", type=int, default=32)
-    ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8 or bf16")
+    ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8, bf16, bf16x1 or bf16x3")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--python", default=sys.executable, help="python that can import llama_cpp and torch")
     a = ap.parse_args()

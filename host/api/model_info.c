@@ -45,6 +45,7 @@ void cdz_model_write_facts(const cdz_weights *weights, cdz_buf *out)
     if (f->int8_bytes) add_number(out, "int8_activation_bytes", f->int8_bytes);
     if (f->bf16_activation_bytes)
         add_number(out, "bf16_activation_bytes", f->bf16_activation_bytes);
+    if (f->bf16_parts) add_number(out, "bf16_activation_parts", f->bf16_parts);
     if (f->panel_bytes) add_number(out, "panel_bytes", f->panel_bytes);
     const uint64_t screen = cdz_screen_auto_bytes(weights);
     if (screen) add_number(out, "head_screen_bytes", screen);

@@ -78,9 +78,13 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
                        "repacked into panels\n",
                        (double)r->weights->facts.int8_bytes * 1e-6,
                        (double)r->weights->facts.panel_bytes * 1e-6);
+    const unsigned parts = (unsigned)r->weights->facts.bf16_parts;
     if (r->weights->facts.bf16_activation_bytes)
-        cdz_buf_printf(out, "%.1f MB of them are multiplied with bf16 activations\n",
-                       (double)r->weights->facts.bf16_activation_bytes * 1e-6);
+        cdz_buf_printf(out, "%.1f MB of them are multiplied with bf16 activations%s\n",
+                       (double)r->weights->facts.bf16_activation_bytes * 1e-6,
+                       parts == 3   ? " in three parts, on AMX"
+                       : parts == 1 ? ", on AMX"
+                                    : "");
     if (r->screened > 0)
         cdz_buf_printf(out, "%.0f %% of the steps read %.1f MB in place of the head's %.1f MB\n",
                        r->screened * 100, (double)r->screen_bytes * 1e-6,

@@ -115,6 +115,7 @@ typedef struct cdz_weights_facts {
     uint32_t n_copied;   /* tensors copied because the file does not lay them as kernels read */
     uint64_t int8_bytes; /* of weights that multiply with int8 activations */
     uint64_t bf16_activation_bytes; /* of weights that multiply with activations in bf16 */
+    uint64_t bf16_parts; /* of such an activation; 0: it is one number, and pairs are multiplied */
     uint64_t panel_bytes; /* of those, the ones brought into panels, in memory of the model's own, by the first passes */
     uint32_t n_unexpected;        /* tensors in the files that the architecture does not have */
     const char *first_unexpected; /* by name, or NULL */
@@ -162,9 +163,11 @@ typedef enum cdz_activations {
     CDZ_ACTIVATIONS_F32,
     CDZ_ACTIVATIONS_INT8, /* the same, and refused where no matrix has it */
     CDZ_ACTIVATIONS_BF16, /* bf16 for matrices in bf16, refused where there is none; the rest as AUTO */
+    CDZ_ACTIVATIONS_BF16X1, /* one part of bf16 for these, */
+    CDZ_ACTIVATIONS_BF16X3, /* or three; refused where the backend has no such products, too */
 } cdz_activations;
 
-/* "auto", "f32", "int8" or "bf16"; NULL is auto. CDZ_E_USAGE for another word. */
+/* "auto", "f32", "int8", "bf16", "bf16x1" or "bf16x3"; NULL is auto. CDZ_E_USAGE for another word. */
 cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_error *err);
 
 /* What the matrices are multiplied with. For int8 they will be brought into panels, in new memory, and what

@@ -17,19 +17,22 @@ enum {
 /* Of what could be had, the share that panels may take; the rest is for KV and neighbours. */
 static const double MEMORY_SHARE = 0.8;
 
+static const char *const activation_names[] = {"auto", "f32", "int8", "bf16", "bf16x1", "bf16x3"};
+
 cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_error *err)
 {
-    static const char *const names[] = {"auto", "f32", "int8", "bf16"};
-    for (int i = 0; i < 4; i++)
+    enum { KINDS = sizeof activation_names / sizeof *activation_names };
+    const char *const *names = activation_names;
+    for (int i = 0; i < KINDS; i++)
         if (strcmp(name ? name : "auto", names[i]) == 0) {
             *out = (cdz_activations)i;
             return CDZ_OK;
         }
-    const char *near = cdz_nearest_name(name, names, 4);
+    const char *near = cdz_nearest_name(name, names, KINDS);
     return cdz_err(
         err, CDZ_E_USAGE,
-        "activations: there is no kind '%.40s', expected one of auto, f32, int8, bf16%s%s%s", name,
-        near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+        "activations: there is no kind '%.40s', expected one of auto, f32, int8, bf16, bf16x1, bf16x3%s%s%s",
+        name, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* --- which ---------------------------------------------------------------------------------- */
@@ -198,23 +201,51 @@ static cdz_status take_bf16(void *arg, cdz_weight *matrix)
     return CDZ_OK;
 }
 
-static cdz_status set_bf16(cdz_weights *w, const cdz_backend *backend, cdz_error *err)
+static cdz_status take_parts(void *arg, cdz_weight *matrix)
 {
-    if (backend && !backend->api->takes_bf16)
+    cdz_weights *w = arg;
+    if (matrix->dtype != CDZ_BF16) return CDZ_OK;
+    set_form(w, matrix, matrix->data,
+             w->facts.bf16_parts == 1 ? CDZ_WEIGHT_BF16X1 : CDZ_WEIGHT_BF16X3);
+    w->facts.bf16_activation_bytes += matrix_bytes(matrix);
+    return CDZ_OK;
+}
+
+/* Whether passes on the backend can multiply so. */
+static cdz_status check_bf16(cdz_activations how, const cdz_backend *backend, cdz_error *err)
+{
+    if (!backend) return CDZ_OK;
+    const cdz_backend_api *api = backend->api;
+    const char *name = activation_names[how];
+    if (!api->takes_bf16)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
-                       "activations: bf16 is for passes on the CPU, found %s; expected auto or f32",
-                       backend->api->device);
-    each_product(w, take_bf16, w);
+                       "activations: %s is for passes on the CPU, found %s; expected auto or f32",
+                       name, api->device);
+    if (how == CDZ_ACTIVATIONS_BF16 || api->takes_parts) return CDZ_OK;
+    return cdz_err(
+        err, CDZ_E_UNSUPPORTED,
+        "activations: %s is for processors with AMX, and the kernels that run here (%s) do "
+        "without; expected auto, f32 or bf16",
+        name, api->variant);
+}
+
+static cdz_status set_bf16(cdz_weights *w, cdz_activations how, const cdz_backend *backend,
+                           cdz_error *err)
+{
+    CDZ_TRY(check_bf16(how, backend, err));
+    w->facts.bf16_parts = how == CDZ_ACTIVATIONS_BF16X1 ? 1 : how == CDZ_ACTIVATIONS_BF16X3 ? 3 : 0;
+    each_product(w, w->facts.bf16_parts ? take_parts : take_bf16, w);
     if (w->facts.bf16_activation_bytes) return CDZ_OK;
     return cdz_err(err, CDZ_E_UNSUPPORTED,
-                   "activations: bf16 was asked for, but %s has no weights in bf16", w->folder);
+                   "activations: %s was asked for, but %s has no weights in bf16",
+                   activation_names[how], w->folder);
 }
 
 cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
                                        const cdz_backend *backend, cdz_error *err)
 {
     list l = {.backend = backend};
-    if (how == CDZ_ACTIVATIONS_BF16) CDZ_TRY(set_bf16(w, backend, err));
+    if (how >= CDZ_ACTIVATIONS_BF16) CDZ_TRY(set_bf16(w, how, backend, err));
     if (how != CDZ_ACTIVATIONS_F32) each_product(w, note, &l);
     if (l.n == 0 && how == CDZ_ACTIVATIONS_INT8)
         return cdz_err(err, CDZ_E_UNSUPPORTED,

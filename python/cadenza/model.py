@@ -145,7 +145,7 @@ class Model:
         """Opens a model: a folder, a GGUF file, or an id that the local hub cache has. Nothing is downloaded.
 
         dtype: taken; weights are computed with as they are stored, in float32 arithmetic. quantize: "q8_0", "q4_k", "int8" and
-        the like. activations: "f32", "int8", "bf16". head_screen: "auto", "on", "off": a copy of the head that finds the best
+        the like. activations: "f32", "int8", "bf16", "bf16x1", "bf16x3". head_screen: "auto", "on", "off": a copy of the head that finds the best
         tokens. device: "cpu", "cuda", "cuda:1", "auto". threads: of the engine; models with the same device, threads, kv_cache,
         precision and determinism share an engine.
         Raises OSError for no such model, ValueError for an argument, CadenzaError for what the library refuses.

@@ -81,6 +81,7 @@ static cdz_status find_facts(cdz_run_model *model, cdz_kv_file_facts *out, cdz_e
     cdz_digest_add(&sum, facts->bytes, sizeof facts->bytes);
     cdz_digest_add(&sum, &facts->int8_bytes, sizeof facts->int8_bytes);
     cdz_digest_add(&sum, &facts->bf16_activation_bytes, sizeof facts->bf16_activation_bytes);
+    if (facts->bf16_parts) cdz_digest_add(&sum, &facts->bf16_parts, sizeof facts->bf16_parts);
     cdz_steering_sum(model->control, &sum);
     cdz_digest_end(&sum, out->numbers);
     return find_fingerprint(model, out->model, err);

@@ -374,8 +374,8 @@ typedef struct error_of {
 } error_of;
 
 /* The copy is multiplied with activations that are rounded to int8 in blocks; the head with these too, with the ones rounded
- * to bf16 or with the ones as they are. What is left are the roundings of both sums, of which no chain is longer than k / 16
- * and a few more, each at most 2^-24 of a partial sum, which the norms' product bounds: four times that is taken. */
+ * to bf16 or with the ones as they are. What is left are the roundings of both sums, of which no chain is longer than k / 16, or
+ * 3 k / 32 of activations in three parts, and a few more, each at most 2^-24 of a partial sum, which the norms' product bounds: four times that is taken. */
 static error_of error_for(const cdz_weight *head, const float *x)
 {
     double squares = 0, off = 0;
@@ -391,10 +391,9 @@ static error_of error_for(const cdz_weight *head, const float *x)
     }
     const double length = sqrt(squares), rounded = sqrt(off) * 1.001 + length * 1e-6;
     const bool same = head->form == CDZ_WEIGHT_INT8 || head->form == CDZ_WEIGHT_PANELS;
-    const double by_form = same                            ? 0.0
-                           : head->form == CDZ_WEIGHT_BF16 ? rounded + length / 256
-                                                           : rounded;
-    const size_t chain = head->k / 16 + 64;
+    const bool to_bf16 = head->form == CDZ_WEIGHT_BF16 || head->form == CDZ_WEIGHT_BF16X1;
+    const double by_form = same ? 0.0 : to_bf16 ? rounded + length / 256 : rounded;
+    const size_t chain = head->k / (head->form == CDZ_WEIGHT_BF16X3 ? 10 : 16) + 64;
     const double sums = (double)chain * 0x1p-22 * (length + rounded);
     return (error_of){(float)((length + rounded) * 1.0001), (float)((by_form + sums) * 1.0001),
                       length};

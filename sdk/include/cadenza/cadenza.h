@@ -153,7 +153,8 @@ typedef struct cdz_model_options {
     /* The type of activations in products with weights. "f32": not rounded. "int8": for quantised weights, blocks of 32
      * activations are rounded to integers, which is much faster. "auto" or NULL: int8 where the weights' type allows it.
      * "bf16": as auto, and for weights in bf16 activations are rounded to bf16, which is faster for prompts if the
-     * processor multiplies in bf16. docs/quantisation.md */
+     * processor multiplies in bf16. On processors with AMX, for weights in bf16: "bf16x3", sums of three numbers in bf16,
+     * which are the activations, and "bf16x1", the activations rounded. docs/quantisation.md */
     const char *activations;
     /* Files of control vectors in llama.cpp's form, whose directions are added to what layers leave, in all that the model
      * computes; several add up. Of the scaled ones each is "FILE:SCALE". Where these and the next are NULL: what a pipeline that

@@ -297,6 +297,65 @@ static void bf16_activations_are_near(void **state)
     cdz_weights_close(w);
 }
 
+/* The root of the mean square of what the shipped model's logits move by. */
+static double moved_by(cdz_activations how, cdz_weight_form form)
+{
+    cdz_error err = {0};
+    size_t n;
+    cdz_backend *b = cdz_cpu_backend_create(&(cdz_cpu_options){0}, err.text, sizeof err.text);
+    assert_non_null(b);
+    cdz_weights *w = open_as(shipped, CDZ_N_DTYPES);
+    const bool here = b->api->takes_parts;
+    assert_int_equal(cdz_weights_set_activations(w, how, b, &err),
+                     here ? CDZ_OK : CDZ_E_UNSUPPORTED);
+    if (!here) assert_non_null(strstr(err.text, "is for processors with AMX"));
+    b->api->destroy(b);
+    if (!here) {
+        print_message("no AMX here: logits by activations in parts are not looked at\n");
+        cdz_weights_close(w);
+        return -1.0;
+    }
+    assert_int_equal(w->head.w.form, form);
+    assert_true(w->facts.bf16_activation_bytes > w->facts.file_bytes / 2);
+    float *parts = logits_of(w, &n), *plain = logits_of(open_as(shipped, CDZ_N_DTYPES), &n);
+    double squares = 0.0;
+    for (size_t i = 0; i < n; i++)
+        squares += ((double)parts[i] - (double)plain[i]) * ((double)parts[i] - (double)plain[i]);
+    free(parts);
+    free(plain);
+    return sqrt(squares / (double)n);
+}
+
+/* Three parts of bf16 are the activation, one is it rounded. */
+static void parts_are_near(void **state)
+{
+    (void)state;
+    const double one = moved_by(CDZ_ACTIVATIONS_BF16X1, CDZ_WEIGHT_BF16X1),
+                 three = moved_by(CDZ_ACTIVATIONS_BF16X3, CDZ_WEIGHT_BF16X3);
+    if (one < 0) return;
+    if (one == 0.0 || one > 0.02) fail_msg("one part moves logits by %g", one);
+    if (three == 0.0 || three > 1e-5) fail_msg("three parts move logits by %g", three);
+}
+
+/* Kernels without such products say so, and the weights stay as they are. */
+static void parts_are_refused_without_amx(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_backend *b;
+    const char *without = cdz_cpu_variants()[1] ? cdz_cpu_variants()[1] : "scalar";
+    if (!cdz_cpu_variant_runs_here(without) || strcmp(without, "scalar") == 0) return;
+    b = cdz_cpu_backend_create(&(cdz_cpu_options){.variant = without}, err.text, sizeof err.text);
+    assert_non_null(b);
+    cdz_weights *w = open_as(shipped, CDZ_N_DTYPES);
+    assert_int_equal(cdz_weights_set_activations(w, CDZ_ACTIVATIONS_BF16X3, b, &err),
+                     CDZ_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "bf16x3 is for processors with AMX"));
+    assert_int_equal(w->head.w.form, CDZ_WEIGHT_ROWS);
+    cdz_weights_close(w);
+    b->api->destroy(b);
+}
+
 /* All of a pair's stacks, whose table serves both, too. */
 static void pairs_take_int8(void **state)
 {
@@ -361,6 +420,8 @@ int main(void)
         cmocka_unit_test(passes_bring_panels),
         cmocka_unit_test(plain_weights_have_no_int8),
         cmocka_unit_test(bf16_activations_are_near),
+        cmocka_unit_test(parts_are_near),
+        cmocka_unit_test(parts_are_refused_without_amx),
         cmocka_unit_test(pairs_take_int8),
         cmocka_unit_test(the_interface_takes_activations),
     };

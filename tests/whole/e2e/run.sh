@@ -83,7 +83,7 @@ refused "bench knows two formats" 2 "expected table or json" cadenza bench --for
 refused "bench stays within the model" 2 "the model was made for 512 positions" cadenza bench --prompt-tokens 512
 refused "bench: so do new tokens" 2 "the model was made for 512 positions" cadenza bench --context 500 --new-tokens 20
 refused "bench: an option that is none" 2 "did you mean --rounds?" cadenza bench --round5
-refused "bench: activations of no kind" 2 "activations: there is no kind 'bf61', expected one of auto, f32, int8, bf16: did you mean 'bf16'?" cadenza bench --activations bf61
+refused "bench: activations of no kind" 2 "activations: there is no kind 'bf61', expected one of auto, f32, int8, bf16, bf16x1, bf16x3: did you mean 'bf16'?" cadenza bench --activations bf61
 refused "run: a KV cache of no type" 2 "KV cache: there is no type 'q8_1'" cadenza run --kv-cache q8_1 -p a
 refused "bench: a file that cannot be" 1 "cannot be written" bash -c "cadenza bench ${small[*]} --json /nowhere/x.json >/dev/null"
 
