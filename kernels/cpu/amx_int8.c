@@ -1,7 +1,7 @@
 /* amx_int8.c - products with int8 activations for AMX: one instruction multiplies 32 columns of sixteen activation rows by
- * those of a panel's sixteen weight rows. A panel's words lie as a tile wants them; types of fewer bits are unpacked, a piece
- * of eight blocks at a time, for up to 64 activation rows. What comes out is scaled a block at a time by AVX-512, which takes
- * as long as multiplying. Integers are exact, so the bits are those of ref_int8.c. */
+ * those of a panel's sixteen weight rows. A panel's words lie as a register takes them; types of fewer bits are unpacked, four
+ * blocks (or a large one) at a time, for up to 64 activation rows. What comes out is scaled a block at a time by AVX-512,
+ * which takes as long as multiplying. Integers are exact, so the bits are those of ref_int8.c. */
 #include "cpu/amx.h"
 #include "cpu/avx512_int8.h"
 
