@@ -62,7 +62,7 @@ static void quantise_in_tile(cdz_x8 *tile, size_t height, size_t row, const floa
     }
     for (size_t b = 0; b < blocks; b++) {
         const cdz_x8_apart to = cdz_x8_apart_at(tile, height, b, row);
-        cdz_x8 block;
+        cdz_x8 block = {.d = 0.0f};
         quantise_x(&block, 1, x + b * CDZ_X8, 1);
         memcpy(to.q, block.q, CDZ_X8);
         *to.d = block.d;
