@@ -14,38 +14,6 @@ enum {
 
 /* ---- activations ---- */
 
-/* Sixteen rows of sixteen words, turned. */
-CDZ_INLINE void turn(__m512i *v)
-{
-    __m512i t[16];
-    CDZ_UNROLL
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    CDZ_UNROLL
-    for (int i = 0; i < 16; i += 4) {
-        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    CDZ_UNROLL
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0x88);
-        t[i + 4] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0xdd);
-        t[i + 8] = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0xdd);
-    }
-    CDZ_UNROLL
-    for (int i = 0; i < 4; i++) {
-        v[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-        v[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-        v[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-        v[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
-    }
-}
-
 /* As cdz_narrow_bf16, in the upper halves of the words. */
 CDZ_INLINE __m512i narrow(__m512 x)
 {
@@ -73,7 +41,7 @@ typedef struct columns32 {
 } columns32;
 
 /* In sixteen words, a pair each. */
-CDZ_INLINE __m512i next_part(columns32 *x)
+CDZ_INLINE __m512 next_part(columns32 *x)
 {
     const __m512i low = narrow(x->low), high = narrow(x->high);
     x->low = rest(x->low, low);
@@ -81,7 +49,7 @@ CDZ_INLINE __m512i next_part(columns32 *x)
     static const uint16_t upper[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
                                        23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
                                        45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-    return _mm512_permutex2var_epi16(low, _mm512_loadu_si512(upper), high);
+    return _mm512_castsi512_ps(_mm512_permutex2var_epi16(low, _mm512_loadu_si512(upper), high));
 }
 
 CDZ_INLINE columns32 load_columns(const float *x, size_t n)
@@ -97,15 +65,15 @@ CDZ_INLINE columns32 load_columns(const float *x, size_t n)
 CDZ_INLINE void pack_group(uint16_t *to, const float *x, size_t ldx, size_t rows, size_t columns,
                            size_t parts)
 {
-    __m512i words[CDZ_MOST_PARTS][ROWS];
+    __m512 pairs[CDZ_MOST_PARTS][ROWS];
     for (size_t r = 0; r < ROWS; r++) {
         columns32 left = load_columns(x + r * ldx, r < rows ? columns : 0);
-        for (size_t i = parts; i-- > 0;) words[i][r] = next_part(&left);
+        for (size_t i = parts; i-- > 0;) pairs[i][r] = next_part(&left);
     }
     for (size_t i = 0; i < parts; i++) {
-        turn(words[i]);
+        transpose16(pairs[i]);
         CDZ_UNROLL
-        for (int j = 0; j < 16; j++) _mm512_storeu_si512(to + i * TILE + 32 * j, words[i][j]);
+        for (int j = 0; j < 16; j++) _mm512_storeu_ps(to + i * TILE + 32 * j, pairs[i][j]);
     }
 }
 
@@ -267,15 +235,14 @@ CDZ_INLINE void turn_sums(const cdz_parts_product *p)
     for (size_t row = 0; row < p->n; row += ROWS)
         for (size_t r = 0; r < p->m; r += ROWS) {
             const __mmask16 there = p->n - row < ROWS ? first_columns(p->n - row) : 0xffff;
-            __m512i v[ROWS];
+            __m512 v[ROWS];
             CDZ_UNROLL
-            for (size_t i = 0; i < ROWS; i++)
-                v[i] = _mm512_loadu_si512(p->sums + (row + i) * ld + r);
-            turn(v);
+            for (size_t i = 0; i < ROWS; i++) v[i] = _mm512_loadu_ps(p->sums + (row + i) * ld + r);
+            transpose16(v);
             float *y = p->y + r * p->ldy + row;
             CDZ_UNROLL
             for (size_t i = 0; i < ROWS; i++)
-                if (r + i < p->m) _mm512_mask_storeu_epi32(y + i * p->ldy, there, v[i]);
+                if (r + i < p->m) _mm512_mask_storeu_ps(y + i * p->ldy, there, v[i]);
         }
 }
 

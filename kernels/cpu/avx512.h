@@ -72,6 +72,38 @@ CDZ_INLINE __m512 load16_masked(cdz_dtype dtype, const void *row, size_t k, __mm
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
+/* 16 rows by 16 columns, transposed in place: in[c] becomes column c of the rows. */
+CDZ_INLINE void transpose16(__m512 in[16])
+{
+    __m512 t[16];
+    CDZ_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(in[i], in[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(in[i], in[i + 1]);
+    }
+    CDZ_UNROLL
+    for (int i = 0; i < 16; i += 4) { /* in[i + c]: columns c, c+4, c+8, c+12 of rows i..i+3 */
+        in[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        in[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+        in[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        in[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    CDZ_UNROLL
+    for (int c = 0; c < 4; c++) { /* pairs of row quarters: even and odd 128-bit parts */
+        t[c] = _mm512_shuffle_f32x4(in[c], in[c + 4], 0x88);
+        t[c + 4] = _mm512_shuffle_f32x4(in[c], in[c + 4], 0xdd);
+        t[c + 8] = _mm512_shuffle_f32x4(in[c + 8], in[c + 12], 0x88);
+        t[c + 12] = _mm512_shuffle_f32x4(in[c + 8], in[c + 12], 0xdd);
+    }
+    CDZ_UNROLL
+    for (int c = 0; c < 4; c++) {
+        in[c] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0x88);
+        in[c + 4] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0x88);
+        in[c + 8] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0xdd);
+        in[c + 12] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0xdd);
+    }
+}
+
 /* The first n < 16 columns of a group. */
 CDZ_INLINE __mmask16 first_columns(size_t n)
 {
