@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cpu/blocks.h"
-#include "cpu/cpu_backend.h"
+#include "cpu/product_set.h"
 #include "ref/scalar_math.h"
 
 enum {
@@ -24,21 +24,13 @@ enum {
         CDZ_BLOCK_ROWS * CDZ_K_CHUNK + CDZ_BLOCK_ROWS / LEAST_PANEL * CDZ_LANES * CDZ_LANE_GAP
 };
 
-/* A product of a set, copied: the caller's may be gone while a late worker still looks. */
-typedef struct part {
-    cdz_weight w, bias; /* bias.data NULL: none */
-    float *y;           /* (m, n) */
-    size_t ldy;
-    size_t first_chunk;
-} part;
-
 /* Operands of either kind of job, at the head of the claimed memory; parts and activations
  * follow. */
 typedef struct operands {
     const cdz_kernel_set *set;
     bool bf16_pairs; /* then k, x and weights are in pairs */
     size_t m, k;
-    part *parts;
+    cdz_set_part *parts;
     size_t n_parts, n_chunks;
     size_t rows;  /* weight rows of a chunk */
     float *x;     /* dot: (m, ldx) rows; lane passes: packed */
@@ -56,19 +48,13 @@ size_t cdz_matmul_scratch_bytes(void)
     return sizeof(float) * (own > by_parts ? own : by_parts);
 }
 
-static const void *weight_at(const cdz_weight *w, size_t row, size_t column)
-{
-    return (const char *)w->data + row * cdz_row_bytes(w->dtype, w->k) +
-           cdz_row_bytes(w->dtype, column);
-}
-
 void cdz_add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m, const cdz_weight *bias,
                   size_t from, size_t n)
 {
     float piece[256];
     for (size_t j = 0; bias->data && j < n; j += 256) {
         const size_t count = cdz_smaller(n - j, 256);
-        set->widen[bias->dtype](piece, weight_at(bias, 0, from + j), count);
+        set->widen[bias->dtype](piece, cdz_weight_at(bias, 0, from + j), count);
         for (size_t r = 0; r < m; r++) set->add(y + r * ldy + j, piece, count);
     }
 }
@@ -103,7 +89,7 @@ static void alone_in_pairs(const cdz_kernel_set *set, const cdz_product *p, floa
         copy_columns(set, true, piece, x + 2 * from, kc);
         for (size_t j = 0; j < p->w->n; j++) {
             float sum;
-            set->dot_pairs(&sum, 1, weight_at(p->w, j, from), 1, kc, piece, kc, 1);
+            set->dot_pairs(&sum, 1, cdz_weight_at(p->w, j, from), 1, kc, piece, kc, 1);
             y[j] = from == 0 ? sum : cdz_small_to_zero(y[j] + sum);
         }
     }
@@ -119,14 +105,6 @@ static void alone(const cdz_kernel_set *set, bool bf16_pairs, const cdz_product 
     if (p->bias) cdz_add_bias(set, p->y, p->ldy, m, p->bias, 0, p->w->n);
 }
 
-static bool is_small(const cdz_product *products, size_t n, size_t m)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
-    return bytes <= CDZ_ALONE_WORK / m;
-}
-
 /* ---- what both kinds of job share ---- */
 
 static size_t aligned(size_t bytes)
@@ -139,9 +117,8 @@ static size_t aligned(size_t bytes)
 static operands *claim(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
                        size_t x_floats, size_t rows, size_t per_block)
 {
-    size_t chunks = 0;
-    for (size_t i = 0; i < n; i++) chunks += cdz_ceil_div(products[i].w->n, rows) * per_block;
-    const size_t head = aligned(sizeof(operands)), list = aligned(n * sizeof(part));
+    const size_t chunks = cdz_set_chunks(products, n, rows, per_block);
+    const size_t head = aligned(sizeof(operands)), list = aligned(n * sizeof(cdz_set_part));
     operands *ops = cdz_pool_claim(cpu->pool, head + list + x_floats * sizeof(float), chunks);
     if (!ops) return NULL;
     char *memory = (char *)ops;
@@ -151,22 +128,15 @@ static operands *claim(cpu_backend *cpu, bool bf16_pairs, const cdz_product *pro
                       .n_chunks = chunks,
                       .rows = rows,
                       .k = products[0].w->k,
-                      .parts = (part *)(void *)(memory + head),
+                      .parts = (cdz_set_part *)(void *)(memory + head),
                       .x = (float *)(void *)(memory + head + list)};
-    for (size_t i = 0, first = 0; i < n; i++) {
-        part *p = &ops->parts[i];
-        *p = (part){*products[i].w, {0}, products[i].y, products[i].ldy, first};
-        if (products[i].bias) p->bias = *products[i].bias;
-        first += cdz_ceil_div(p->w.n, rows) * per_block;
-    }
+    cdz_set_copy(ops->parts, products, n, rows, per_block);
     return ops;
 }
 
-static const part *part_of(const operands *ops, size_t chunk)
+static const cdz_set_part *part_of(const operands *ops, size_t chunk)
 {
-    const part *p = &ops->parts[ops->n_parts - 1];
-    while (p->first_chunk > chunk || p->w.n == 0) p--;
-    return p;
+    return cdz_set_part_of(ops->parts, ops->n_parts, chunk);
 }
 
 /* ---- dot kernel ---- */
@@ -174,10 +144,10 @@ static const part *part_of(const operands *ops, size_t chunk)
 static void dot_compute(const void *operand, size_t chunk, void *scratch)
 {
     const operands *ops = operand;
-    const part *p = part_of(ops, chunk);
+    const cdz_set_part *p = part_of(ops, chunk);
     const size_t from = (chunk - p->first_chunk) * ops->rows,
                  n = cdz_smaller(ops->rows, p->w.n - from);
-    const void *rows = weight_at(&p->w, from, 0);
+    const void *rows = cdz_weight_at(&p->w, from, 0);
     if (ops->bf16_pairs)
         ops->set->dot_pairs(scratch, n, rows, n, ops->k, ops->x, ops->ldx, ops->m);
     else
@@ -188,27 +158,21 @@ static void dot_compute(const void *operand, size_t chunk, void *scratch)
 static void dot_commit(const void *operand, size_t chunk, const void *scratch)
 {
     const operands *ops = operand;
-    const part *p = part_of(ops, chunk);
+    const cdz_set_part *p = part_of(ops, chunk);
     const size_t from = (chunk - p->first_chunk) * ops->rows,
                  n = cdz_smaller(ops->rows, p->w.n - from);
     const float *out = scratch;
-    for (size_t r = 0; r < ops->m; r++)
-        memcpy(p->y + r * p->ldy + from, out + r * n, n * sizeof *out);
+    cdz_copy_outputs(p->y + from, p->ldy, out, n, ops->m, n);
 }
 
 /* Weight rows of a chunk: by bytes, but leaving work for all threads, and whole groups of far
  * rows. */
 static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t threads)
 {
-    size_t rows = 0, bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        rows += products[i].w->n;
-        bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
-    }
-    const size_t chunks = cdz_ceil_div(bytes, CHUNK_BYTES),
+    const size_t chunks = cdz_ceil_div(cdz_set_bytes(products, n), CHUNK_BYTES),
                  wanted = (size_t)CHUNKS_PER_THREAD * threads;
-    const size_t each =
-        cdz_smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / DOT_ROWS);
+    const size_t each = cdz_smaller(cdz_set_rows(products, n) / (chunks > wanted ? chunks : wanted),
+                                    CDZ_OUT_FLOATS / DOT_ROWS);
     return each < ROW_MULTIPLE ? ROW_MULTIPLE : each / ROW_MULTIPLE * ROW_MULTIPLE;
 }
 
@@ -297,7 +261,7 @@ static void pack_activations(cpu_backend *cpu, const operands *ops, const float 
 
 /* What a chunk number means: 64 weight rows from `row` on, tiles [tile, last). */
 typedef struct block {
-    const part *p;
+    const cdz_set_part *p;
     size_t row, n;     /* weight rows */
     size_t tile, last; /* tiles of activations */
     size_t first, m;   /* their rows */
@@ -305,7 +269,7 @@ typedef struct block {
 
 static block block_of(const operands *ops, size_t chunk)
 {
-    const part *p = part_of(ops, chunk);
+    const cdz_set_part *p = part_of(ops, chunk);
     const size_t index = chunk - p->first_chunk, tall = ops->set->heights[0];
     block b = {
         .p = p, .row = index / ops->n_runs * ops->rows, .tile = index % ops->n_runs * ops->run};
@@ -328,7 +292,7 @@ static cdz_coming what_comes(const operands *ops, size_t chunk, const block *b, 
         from = 0;
     }
     const cdz_weight *w = &next.p->w;
-    return (cdz_coming){weight_at(w, next.row, from), next.n, cdz_row_bytes(w->dtype, w->k),
+    return (cdz_coming){cdz_weight_at(w, next.row, from), next.n, cdz_row_bytes(w->dtype, w->k),
                         cdz_row_bytes(w->dtype, cdz_smaller(ops->k - from, CDZ_K_CHUNK))};
 }
 
@@ -350,8 +314,8 @@ static void add_columns(const operands *ops, const block *b, size_t from, cdz_co
     const size_t kc = cdz_smaller(ops->k - from, CDZ_K_CHUNK), groups = chunk_groups(ops->k, from),
                  panel = cdz_panel_floats(kc, set->n_tile);
     size_t n_tiles = (b->last - b->tile) * cdz_ceil_div(b->n, set->n_tile);
-    cdz_pack_rows(set, b->p->w.dtype, packed, weight_at(&b->p->w, b->row, from), b->n, ops->k, kc,
-                  packed + PACKED_FLOATS);
+    cdz_pack_rows(set, b->p->w.dtype, packed, cdz_weight_at(&b->p->w, b->row, from), b->n, ops->k,
+                  kc, packed + PACKED_FLOATS);
     for (size_t tile = b->tile; tile < b->last; tile++) {
         const size_t at = tile * set->heights[0], height = tile_height(ops, tile);
         cdz_lane_tile t = {.x = packed_tile(ops, from, tile),
@@ -384,8 +348,7 @@ static void lanes_commit(const void *operand, size_t chunk, const void *scratch)
     const block b = block_of(operand, chunk);
     const float *out = scratch;
     float *y = b.p->y + b.first * b.p->ldy + b.row;
-    for (size_t r = 0; r < b.m; r++)
-        memcpy(y + r * b.p->ldy, out + r * CDZ_BLOCK_ROWS, b.n * sizeof *out);
+    cdz_copy_outputs(y, b.p->ldy, out, CDZ_BLOCK_ROWS, b.m, b.n);
 }
 
 /* Tiles of a chunk: all of them, unless the weight rows alone make too few chunks for the
@@ -447,34 +410,21 @@ static void some_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *prod
                       const float *x, size_t ldx, size_t m)
 {
     const bool lanes = by_lanes(cpu->set, bf16_pairs, products, n, m) && products[0].w->k > 0;
-    if (!is_small(products, n, m) &&
+    if (!cdz_set_is_small(products, n, m) &&
         (lanes ? lanes_job : dot_job)(cpu, bf16_pairs, products, n, x, ldx, m))
         return;
     for (size_t i = 0; i < n; i++) alone(cpu->set, bf16_pairs, &products[i], x, ldx, m);
-}
-
-enum { SET_PRODUCTS = 32 }; /* products of one dispatch; more make several */
-
-/* Outputs of activation rows from `row` on. */
-static size_t advance(cdz_product *to, const cdz_product *products, size_t n, size_t row)
-{
-    const size_t count = cdz_smaller(n, SET_PRODUCTS);
-    for (size_t i = 0; i < count; i++) {
-        to[i] = products[i];
-        to[i].y += row * products[i].ldy;
-    }
-    return count;
 }
 
 /* In pairs, weights are seen as half as many columns. */
 static void matmul_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
                         const float *x, size_t ldx, size_t m)
 {
-    cdz_product some[SET_PRODUCTS];
-    cdz_weight seen[SET_PRODUCTS];
-    for (size_t i = 0; i < n; i += SET_PRODUCTS)
+    cdz_product some[CDZ_SET_PRODUCTS];
+    cdz_weight seen[CDZ_SET_PRODUCTS];
+    for (size_t i = 0; i < n; i += CDZ_SET_PRODUCTS)
         for (size_t row = 0, rows; row < m; row += rows) {
-            const size_t count = advance(some, products + i, n - i, row);
+            const size_t count = cdz_set_from_row(some, products + i, n - i, row);
             for (size_t j = 0; bf16_pairs && j < count; j++) {
                 const cdz_weight *w = some[j].w;
                 seen[j] = (cdz_weight){w->data, CDZ_F32, w->n, w->k / 2, CDZ_WEIGHT_ROWS};

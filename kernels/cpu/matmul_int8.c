@@ -7,7 +7,7 @@
  * a time, which costs no more than reading them and leaves nothing behind. */
 #include <string.h>
 
-#include "cpu/cpu_backend.h"
+#include "cpu/product_set.h"
 
 enum {
     CHUNK_BYTES = 393216,  /* of weights, where few rows meet them: far panels are 96 KiB apart */
@@ -20,8 +20,7 @@ enum {
     ROOM_FLOATS =
         CDZ_M_BLOCK * CDZ_PANEL_ROWS, /* in scratch, after a chunk's outputs: those of a panel */
     LARGEST_BLOCK = 256,
-    ROUND_ALONE = 65536, /* floats of activations that the caller rounds by itself */
-    SET_PRODUCTS = 32    /* of one dispatch; more make several */
+    ROUND_ALONE = 65536 /* floats of activations that the caller rounds by itself */
 };
 
 /* ---- activations ---- */
@@ -223,26 +222,18 @@ static void alone(const cdz_kernel_set *set, const cdz_product *products, size_t
 
 /* ---- a job ---- */
 
-/* A product of a set, copied: the caller's may be gone while a late worker still looks. */
-typedef struct part {
-    cdz_weight w, bias; /* bias.data NULL: none */
-    float *y;
-    size_t ldy, first_chunk;
-} part;
-
 /* At the head of the claimed memory. */
 typedef struct operands {
     rounded x;
     size_t rows, padded; /* weight rows of a chunk; activation rows of all tiles */
     size_t n_parts;
-    part parts[SET_PRODUCTS];
+    cdz_set_part parts[CDZ_SET_PRODUCTS];
 } operands;
 
 /* What a chunk number means. */
-static const part *part_of(const operands *ops, size_t chunk, span *s)
+static const cdz_set_part *part_of(const operands *ops, size_t chunk, span *s)
 {
-    const part *p = &ops->parts[ops->n_parts - 1];
-    while (p->first_chunk > chunk || p->w.n == 0) p--;
+    const cdz_set_part *p = cdz_set_part_of(ops->parts, ops->n_parts, chunk);
     s->w = &p->w;
     s->row = (chunk - p->first_chunk) * ops->rows;
     s->n = cdz_smaller(ops->rows, p->w.n - s->row);
@@ -255,7 +246,7 @@ static void compute(const void *operand, size_t chunk, void *scratch)
 {
     const operands *ops = operand;
     span s;
-    const part *p = part_of(ops, chunk, &s);
+    const cdz_set_part *p = part_of(ops, chunk, &s);
     float *out = scratch, *room = out + CDZ_OUT_FLOATS;
     const workbench at = {room, (uint8_t *)(room + ROOM_FLOATS),
                           cdz_matmul_scratch_bytes() -
@@ -269,26 +260,16 @@ static void commit(const void *operand, size_t chunk, const void *scratch)
     const operands *ops = operand;
     const float *out = scratch;
     span s;
-    const part *p = part_of(ops, chunk, &s);
-    for (size_t r = 0; r < ops->x.m; r++)
-        memcpy(p->y + r * p->ldy + s.row, out + r * ops->rows, s.n * sizeof *out);
-}
-
-static size_t weight_bytes(const cdz_product *products, size_t n)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
-    return bytes;
+    const cdz_set_part *p = part_of(ops, chunk, &s);
+    cdz_copy_outputs(p->y + s.row, p->ldy, out, ops->rows, ops->x.m, s.n);
 }
 
 /* Weight rows of a chunk: by bytes, but leaving work for all threads, and no more outputs than
  * scratch holds. */
 static size_t chunk_rows(const cdz_product *products, size_t n, size_t padded, uint32_t threads)
 {
-    size_t rows = 0;
-    for (size_t i = 0; i < n; i++) rows += products[i].w->n;
-    const size_t chunks = cdz_ceil_div(weight_bytes(products, n), CHUNK_BYTES),
+    const size_t rows = cdz_set_rows(products, n);
+    const size_t chunks = cdz_ceil_div(cdz_set_bytes(products, n), CHUNK_BYTES),
                  wanted = (size_t)CHUNKS_PER_THREAD * threads;
     const size_t each =
         cdz_smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / padded);
@@ -304,18 +285,13 @@ static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, con
     rounded r = {cpu->set, NULL, m, products[0].w->k / CDZ_X8};
     const size_t padded = padded_rows(&r);
     const size_t rows = chunk_rows(products, n, padded, cdz_pool_threads(cpu->pool));
-    size_t chunks = 0;
-    for (size_t i = 0; i < n; i++) chunks += cdz_ceil_div(products[i].w->n, rows);
+    const size_t chunks = cdz_set_chunks(products, n, rows, 1);
     char *memory = cdz_pool_claim(cpu->pool, head + padded * r.blocks * sizeof *r.x, chunks);
     if (!memory) return false;
     operands *ops = (operands *)(void *)memory;
     r.x = (cdz_x8 *)(void *)(memory + head);
     *ops = (operands){.x = r, .rows = rows, .padded = padded, .n_parts = n};
-    for (size_t i = 0, first = 0; i < n; i++) {
-        ops->parts[i] = (part){*products[i].w, {0}, products[i].y, products[i].ldy, first};
-        if (products[i].bias) ops->parts[i].bias = *products[i].bias;
-        first += cdz_ceil_div(products[i].w->n, rows);
-    }
+    cdz_set_copy(ops->parts, products, n, rows, 1);
     round_rows(cpu, &ops->x, x, ldx);
     const cdz_pool_job job = {compute, commit, chunks, 0};
     cdz_pool_run(cpu->pool, &job);
@@ -325,17 +301,13 @@ static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, con
 void cdz_cpu_matmul_int8(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
                          size_t ldx, size_t m)
 {
-    for (size_t i = 0; i < n; i += SET_PRODUCTS)
+    for (size_t i = 0; i < n; i += CDZ_SET_PRODUCTS)
         for (size_t row = 0, rows; row < m; row += rows) {
-            cdz_product some[SET_PRODUCTS];
-            const size_t count = cdz_smaller(n - i, SET_PRODUCTS);
+            cdz_product some[CDZ_SET_PRODUCTS];
+            const size_t count = cdz_set_from_row(some, products + i, n - i, row);
             rows = cdz_smaller(m - row, CDZ_M_BLOCK);
-            for (size_t j = 0; j < count; j++) {
-                some[j] = products[i + j];
-                some[j].y += row * some[j].ldy;
-            }
-            const bool small = weight_bytes(some, count) <= CDZ_ALONE_WORK / rows;
-            if (small || !run_job(cpu, some, count, x + row * ldx, ldx, rows))
+            if (cdz_set_is_small(some, count, rows) ||
+                !run_job(cpu, some, count, x + row * ldx, ldx, rows))
                 alone(cpu->set, some, count, x + row * ldx, ldx, rows);
         }
 }

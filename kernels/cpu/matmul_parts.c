@@ -3,9 +3,7 @@
  * A chunk is a range of weight rows by a run of tiles of activations, which are packed once, before. Weights are read where
  * they lie. Of many activation rows the k axis is taken a piece at a time, so that both sides stay in a core's own cache; sums
  * go on from piece to piece. */
-#include <string.h>
-
-#include "cpu/cpu_backend.h"
+#include "cpu/product_set.h"
 
 enum {
     CHUNK_BYTES = 393216,                          /* of weights, where few rows meet them */
@@ -15,16 +13,9 @@ enum {
     PIECE = 1024,                                  /* columns */
     CHUNKS_PER_THREAD = 4,                         /* wanted at least */
     MOST_ROWS = 512,                               /* activation rows of one job */
-    ALONE_PIECE = 256,  /* columns that are packed together where there is no memory for all */
-    PACK_ALONE = 65536, /* floats of activations that the caller packs by itself */
-    SET_PRODUCTS = 32   /* of one dispatch; more make several */
+    ALONE_PIECE = 256, /* columns that are packed together where there is no memory for all */
+    PACK_ALONE = 65536 /* floats of activations that the caller packs by itself */
 };
-
-static const char *weight_at(const cdz_weight *w, size_t row, size_t column)
-{
-    return (const char *)w->data + row * cdz_row_bytes(w->dtype, w->k) +
-           cdz_row_bytes(w->dtype, column);
-}
 
 /* ---- alone ---- */
 
@@ -53,7 +44,7 @@ static void block_alone(const cdz_kernel_set *set, const cdz_product *p, size_t 
                            .m = x->m};
     for (size_t from = 0; from < w->k; from += ALONE_PIECE) {
         t.k = cdz_smaller(w->k - from, ALONE_PIECE);
-        t.w = weight_at(w, row, from);
+        t.w = cdz_weight_at(w, row, from);
         t.first = from == 0;
         t.last = from + t.k == w->k;
         set->pack_parts(packed, x->x + from, x->ldx, x->m, t.k, parts);
@@ -77,13 +68,6 @@ static void alone(const cdz_kernel_set *set, const cdz_product *products, size_t
 
 /* ---- a job ---- */
 
-/* A product of a set, copied: the caller's may be gone while a late worker still looks. */
-typedef struct part_of_set {
-    cdz_weight w, bias; /* bias.data NULL: none */
-    float *y;
-    size_t ldy, first_chunk;
-} part_of_set;
-
 /* At the head of the claimed memory; packed activations follow. */
 typedef struct operands {
     const cdz_kernel_set *set;
@@ -92,12 +76,12 @@ typedef struct operands {
     size_t tiles, tile_step;
     size_t rows, run, n_runs; /* of a chunk: weight rows, tiles; and runs in all */
     size_t n_products;
-    part_of_set products[SET_PRODUCTS];
+    cdz_set_part products[CDZ_SET_PRODUCTS];
 } operands;
 
 /* What a chunk number means. */
 typedef struct block {
-    const part_of_set *p;
+    const cdz_set_part *p;
     size_t row, n;      /* weight rows */
     size_t tile, tiles; /* of activations */
     size_t first, m;    /* their rows */
@@ -105,8 +89,7 @@ typedef struct block {
 
 static block block_of(const operands *ops, size_t chunk)
 {
-    const part_of_set *p = &ops->products[ops->n_products - 1];
-    while (p->first_chunk > chunk || p->w.n == 0) p--;
+    const cdz_set_part *p = cdz_set_part_of(ops->products, ops->n_products, chunk);
     const size_t index = chunk - p->first_chunk;
     block b = {
         .p = p, .row = index / ops->n_runs * ops->rows, .tile = index % ops->n_runs * ops->run};
@@ -133,7 +116,7 @@ static void compute(const void *operand, size_t chunk, void *scratch)
                            .ldy = ops->rows,
                            .m = b.m};
     for (size_t from = 0; from < ops->k; from += piece) {
-        t.w = weight_at(&b.p->w, b.row, from);
+        t.w = cdz_weight_at(&b.p->w, b.row, from);
         t.k = cdz_smaller(ops->k - from, piece);
         t.x = ops->x + b.tile * ops->tile_step + cdz_tile_numbers(from, ops->parts);
         t.first = from == 0;
@@ -148,9 +131,7 @@ static void commit(const void *operand, size_t chunk, const void *scratch)
     const operands *ops = operand;
     const block b = block_of(ops, chunk);
     const float *out = (const float *)scratch + CDZ_PARTS_FLOATS;
-    float *y = b.p->y + b.first * b.p->ldy + b.row;
-    for (size_t r = 0; r < b.m; r++)
-        memcpy(y + r * b.p->ldy, out + r * ops->rows, b.n * sizeof *out);
+    cdz_copy_outputs(b.p->y + b.first * b.p->ldy + b.row, b.p->ldy, out, ops->rows, b.m, b.n);
 }
 
 typedef struct packing {
@@ -180,15 +161,14 @@ static void pack_all(cpu_backend *cpu, const operands *ops, const float *x, size
 /* Weight rows of a chunk: whole blocks of them, but leaving work for all threads. */
 static size_t chunk_rows(const cdz_product *products, size_t n, size_t tiles, uint32_t threads)
 {
-    size_t rows = 0;
-    for (size_t i = 0; i < n; i++) rows += products[i].w->n;
     const size_t wanted = (size_t)CHUNKS_PER_THREAD * threads;
     const size_t bytes = cdz_row_bytes(products[0].w->dtype, products[0].w->k);
     const size_t most =
         tiles <= FEW_TILES
             ? cdz_smaller(CHUNK_BYTES / bytes, CDZ_PARTS_FLOATS / (FEW_TILES * CDZ_PART_ROWS))
             : ROWS;
-    const size_t runs = cdz_ceil_div(tiles, RUN), each = cdz_smaller(rows * runs / wanted, most);
+    const size_t runs = cdz_ceil_div(tiles, RUN),
+                 each = cdz_smaller(cdz_set_rows(products, n) * runs / wanted, most);
     return each < CDZ_PART_BLOCK ? CDZ_PART_BLOCK : each / CDZ_PART_BLOCK * CDZ_PART_BLOCK;
 }
 
@@ -199,8 +179,7 @@ static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, siz
     const size_t tiles = cdz_ceil_div(m, CDZ_PART_ROWS), step = cdz_tile_numbers(k, parts);
     const size_t rows = chunk_rows(products, n, tiles, cdz_pool_threads(cpu->pool));
     const size_t n_runs = cdz_ceil_div(tiles, RUN);
-    size_t chunks = 0;
-    for (size_t i = 0; i < n; i++) chunks += cdz_ceil_div(products[i].w->n, rows) * n_runs;
+    const size_t chunks = cdz_set_chunks(products, n, rows, n_runs);
     char *memory = cdz_pool_claim(cpu->pool, head + tiles * step * sizeof(uint16_t), chunks);
     if (!memory) return false;
     operands *ops = (operands *)(void *)memory;
@@ -215,11 +194,7 @@ static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, siz
                       .run = RUN,
                       .n_runs = n_runs,
                       .n_products = n};
-    for (size_t i = 0, first = 0; i < n; i++) {
-        ops->products[i] = (part_of_set){*products[i].w, {0}, products[i].y, products[i].ldy, first};
-        if (products[i].bias) ops->products[i].bias = *products[i].bias;
-        first += cdz_ceil_div(products[i].w->n, rows) * n_runs;
-    }
+    cdz_set_copy(ops->products, products, n, rows, n_runs);
     pack_all(cpu, ops, x, ldx);
     const cdz_pool_job job = {compute, commit, chunks, 0};
     cdz_pool_run(cpu->pool, &job);
@@ -228,27 +203,15 @@ static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, siz
 
 /* ---- the operation ---- */
 
-static bool is_small(const cdz_product *products, size_t n, size_t m)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
-    return bytes <= CDZ_ALONE_WORK / m;
-}
-
 static void matmul(cpu_backend *cpu, const cdz_product *products, size_t n, size_t parts,
                    const float *x, size_t ldx, size_t m)
 {
-    for (size_t i = 0; i < n; i += SET_PRODUCTS)
+    for (size_t i = 0; i < n; i += CDZ_SET_PRODUCTS)
         for (size_t row = 0, rows; row < m; row += rows) {
-            cdz_product some[SET_PRODUCTS];
-            const size_t count = cdz_smaller(n - i, SET_PRODUCTS);
+            cdz_product some[CDZ_SET_PRODUCTS];
+            const size_t count = cdz_set_from_row(some, products + i, n - i, row);
             rows = cdz_smaller(m - row, MOST_ROWS);
-            for (size_t j = 0; j < count; j++) {
-                some[j] = products[i + j];
-                some[j].y += row * some[j].ldy;
-            }
-            if (is_small(some, count, rows) ||
+            if (cdz_set_is_small(some, count, rows) ||
                 !run_job(cpu, some, count, parts, x + row * ldx, ldx, rows))
                 alone(cpu->set, some, count, parts, x + row * ldx, ldx, rows);
         }
