@@ -17,8 +17,9 @@ typedef struct cdz_tile_shapes {
     uint8_t rows[16];
 } cdz_tile_shapes;
 
-/* Nor does it know that loads of tiles read memory: after this, what was written is there. */
-#define CDZ_WRITTEN() __asm__ volatile("" ::: "memory")
+/* Nor does it know that loads of tiles read memory. Stores before this are seen by those after it, stores after it are not seen by
+ * those before. */
+#define CDZ_LOADS_BETWEEN() __asm__ volatile("" ::: "memory")
 
 /* Block `block` of a tile of activations of CDZ_AMX_TALL rows or more, from row `row` on. What a cdz_x8 holds lies apart there, in
  * the memory of as many: [height][32] numbers, then [height] d, s and sums of both halves, sixteen bits each. */

@@ -9,7 +9,8 @@
 enum {
     ROWS = CDZ_PART_ROWS,
     COLUMNS = CDZ_PART_COLUMNS,
-    TILE = ROWS * COLUMNS /* numbers of a register */
+    TILE = ROWS * COLUMNS, /* numbers of a register, */
+    REGISTER = 2 * TILE    /* and bytes */
 };
 
 /* ---- activations ---- */
@@ -86,31 +87,32 @@ void cdz_amx_pack_parts(uint16_t *to, const float *x, size_t ldx, size_t rows, s
 
 /* ---- weights ---- */
 
-/* Sixteen weight rows; or fewer, or of a group that is not whole: then they are copied, with zeros for what is not there. */
+/* Sixteen weight rows, or fewer. */
 typedef struct rows16 {
     const char *at;
     size_t stride, n;
-    _Alignas(64) uint16_t edge[TILE];
 } rows16;
 
 static rows16 rows_of(const cdz_parts_product *p, size_t row)
 {
-    const size_t there = row < p->n ? row : 0;
-    const size_t n = row >= p->n ? 0 : p->n - row < ROWS ? p->n - row : ROWS;
-    return (rows16){.at = p->w + there * p->stride, .stride = p->stride, .n = n};
+    const size_t n = row < p->n ? p->n - row : 0;
+    return (rows16){p->w + (n ? row : 0) * p->stride, p->stride, n < ROWS ? n : ROWS};
 }
 
-/* The columns of a group from `from` on, `columns` of them: where they are to be loaded from. */
-CDZ_INLINE const void *group_of(rows16 *w, size_t from, size_t columns, size_t *stride)
+/* The columns of a group from `from` on, `columns` of them: where they are to be loaded from. Where rows or columns are missing
+ * they are copied to `edge`, with zeros for what is not there. */
+CDZ_INLINE const void *group_of(const rows16 *w, size_t from, size_t columns, uint16_t *edge,
+                                size_t *stride)
 {
     *stride = w->stride;
     if (w->n == ROWS && columns == COLUMNS) return w->at + 2 * from;
-    memset(w->edge, 0, sizeof w->edge);
+    CDZ_LOADS_BETWEEN();
+    memset(edge, 0, REGISTER);
     for (size_t i = 0; i < w->n; i++)
-        memcpy(w->edge + i * COLUMNS, w->at + i * w->stride + 2 * from, 2 * columns);
-    CDZ_WRITTEN();
+        memcpy(edge + i * COLUMNS, w->at + i * w->stride + 2 * from, 2 * columns);
+    CDZ_LOADS_BETWEEN();
     *stride = 2 * COLUMNS;
-    return w->edge;
+    return edge;
 }
 
 /* ---- products ---- */
@@ -158,15 +160,16 @@ CDZ_INLINE void two_by_two(const cdz_parts_product *p, size_t row, size_t tile, 
     float *sums = p->sums + row * ld + tile * ROWS;
     const corners c = {{sums, sums + ROWS, sums + ROWS * ld, sums + ROWS * ld + ROWS},
                        ld * sizeof *sums};
-    rows16 w0 = rows_of(p, row), w1 = rows_of(p, row + ROWS);
+    const rows16 w0 = rows_of(p, row), w1 = rows_of(p, row + ROWS);
+    _Alignas(64) uint16_t edge[TILE];
     const uint16_t *x0 = p->x + tile * p->tile_step, *x1 = x0 + p->tile_step;
     load_sums(&c, p->first);
     for (size_t i = 0; i < p->k; i += COLUMNS) {
         const size_t columns = p->k - i < COLUMNS ? p->k - i : COLUMNS;
         size_t stride;
-        const void *a = group_of(&w0, i, columns, &stride);
+        const void *a = group_of(&w0, i, columns, edge, &stride);
         _tile_loadd(4, a, stride);
-        a = group_of(&w1, i, columns, &stride);
+        a = group_of(&w1, i, columns, edge, &stride);
         _tile_loadd(5, a, stride);
         CDZ_UNROLL
         for (size_t part = 0; part < parts; part++, x0 += TILE, x1 += TILE) {
@@ -185,7 +188,7 @@ CDZ_INLINE void two_by_two(const cdz_parts_product *p, size_t row, size_t tile, 
 #define BY_GROUP(i, from, columns, parts)                                                          \
     do {                                                                                           \
         size_t stride;                                                                             \
-        const void *a = group_of(&w[i], from, columns, &stride);                                   \
+        const void *a = group_of(&w[i], from, columns, edge, &stride);                             \
         _tile_loadd(4, a, stride);                                                                 \
         _tile_dpbf16ps(i, 4, 5);                                                                   \
         if ((parts) == 1) break;                                                                   \
@@ -200,8 +203,9 @@ CDZ_INLINE void four_by_one(const cdz_parts_product *p, size_t row, size_t tile,
     float *sums = p->sums + row * ld + tile * ROWS;
     const corners c = {{sums, sums + ROWS * ld, sums + 2 * ROWS * ld, sums + 3 * ROWS * ld},
                        ld * sizeof *sums};
-    rows16 w[4] = {rows_of(p, row), rows_of(p, row + ROWS), rows_of(p, row + 2 * ROWS),
-                   rows_of(p, row + 3 * ROWS)};
+    const rows16 w[4] = {rows_of(p, row), rows_of(p, row + ROWS), rows_of(p, row + 2 * ROWS),
+                         rows_of(p, row + 3 * ROWS)};
+    _Alignas(64) uint16_t edge[TILE];
     const uint16_t *x = p->x + tile * p->tile_step;
     load_sums(&c, p->first);
     for (size_t i = 0; i < p->k; i += COLUMNS, x += parts * TILE) {

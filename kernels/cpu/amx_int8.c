@@ -231,7 +231,7 @@ CDZ_INLINE void tile(cdz_dtype type, const cdz_int8_tile *t)
         for (size_t b = 0; b < t->blocks; b += most, w += most * bytes) {
             const size_t n = t->blocks - b < most ? t->blocks - b : most;
             for (size_t i = 0; i < panels; i++) unpack(type, w + i * t->stride, n, bytes, &p[i]);
-            CDZ_WRITTEN();
+            CDZ_LOADS_BETWEEN();
             for (size_t row = 0; row < t->height; row += 2 * ROWS)
                 rows_by_piece(type, t, p, panels, row, b, y);
         }
