@@ -192,21 +192,20 @@ void cdz_weights_more_panels(cdz_weights *w, cdz_backend *backend)
 /* --- all of it ------------------------------------------------------------------------------ */
 
 /* Pairs of numbers are read as one, so they lie where that may. */
+static bool lies_in_pairs(const cdz_weight *w)
+{
+    return w->k % 2 == 0 && (uintptr_t)w->data % 4 == 0;
+}
+
 static cdz_status take_bf16(void *arg, cdz_weight *matrix)
 {
     cdz_weights *w = arg;
-    if (matrix->dtype != CDZ_BF16 || matrix->k % 2 || (uintptr_t)matrix->data % 4) return CDZ_OK;
-    set_form(w, matrix, matrix->data, CDZ_WEIGHT_BF16);
-    w->facts.bf16_activation_bytes += matrix_bytes(matrix);
-    return CDZ_OK;
-}
-
-static cdz_status take_parts(void *arg, cdz_weight *matrix)
-{
-    cdz_weights *w = arg;
-    if (matrix->dtype != CDZ_BF16) return CDZ_OK;
+    const uint64_t parts = w->facts.bf16_parts;
+    if (matrix->dtype != CDZ_BF16 || (parts == 0 && !lies_in_pairs(matrix))) return CDZ_OK;
     set_form(w, matrix, matrix->data,
-             w->facts.bf16_parts == 1 ? CDZ_WEIGHT_BF16X1 : CDZ_WEIGHT_BF16X3);
+             parts == 3   ? CDZ_WEIGHT_BF16X3
+             : parts == 1 ? CDZ_WEIGHT_BF16X1
+                          : CDZ_WEIGHT_BF16);
     w->facts.bf16_activation_bytes += matrix_bytes(matrix);
     return CDZ_OK;
 }
@@ -234,7 +233,7 @@ static cdz_status set_bf16(cdz_weights *w, cdz_activations how, const cdz_backen
 {
     CDZ_TRY(check_bf16(how, backend, err));
     w->facts.bf16_parts = how == CDZ_ACTIVATIONS_BF16X1 ? 1 : how == CDZ_ACTIVATIONS_BF16X3 ? 3 : 0;
-    each_product(w, w->facts.bf16_parts ? take_parts : take_bf16, w);
+    each_product(w, take_bf16, w);
     if (w->facts.bf16_activation_bytes) return CDZ_OK;
     return cdz_err(err, CDZ_E_UNSUPPORTED,
                    "activations: %s was asked for, but %s has no weights in bf16",

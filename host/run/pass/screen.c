@@ -374,8 +374,9 @@ typedef struct error_of {
 } error_of;
 
 /* The copy is multiplied with activations that are rounded to int8 in blocks; the head with these too, with the ones rounded
- * to bf16 or with the ones as they are. What is left are the roundings of both sums, of which no chain is longer than k / 16, or
- * 3 k / 32 of activations in three parts, and a few more, each at most 2^-24 of a partial sum, which the norms' product bounds: four times that is taken. */
+ * to bf16 or with the ones as they are. What is left are the roundings of both sums, of which no chain is longer than k / 16,
+ * or 3 k / 32 of activations in three parts, and a few more, each at most 2^-24 of a partial sum, which the norms' product
+ * bounds: four times that is taken. */
 static error_of error_for(const cdz_weight *head, const float *x)
 {
     double squares = 0, off = 0;
