@@ -2,13 +2,7 @@
  * variant, with the instruction for it and without, row count and thread count against it, bit for bit. */
 #include <float.h>
 
-#include "support/kernel_data.h"
-
-#if defined(__x86_64__) && !defined(CDZ_HAVE_X86)
-#define CDZ_HAVE_X86 /* the sets without a name of their own are tried too */
-#endif
-#include "cpu/machine.h"
-#include "kernel_set.h"
+#include "support/kernel_sets.h"
 
 static const struct shape {
     const char *name;
@@ -26,20 +20,6 @@ static const struct shape {
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, MOST_ROWS = 67 };
 static const size_t row_counts[] = {1, 2, 3, 4, 5, 8, 13, 33, 66, 67};
 enum { N_ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
-
-/* Beside the variants: AVX-512 without the instruction, where there is one with it. */
-static void each_set(void (*check)(const cdz_kernel_set *set))
-{
-    check(&cdz_scalar_set);
-#if defined(CDZ_HAVE_X86)
-    if (cdz_cpu_variant_runs_here("avx2")) check(&cdz_avx2_set);
-    if (cdz_cpu_variant_runs_here("avx512")) check(&cdz_avx512_set);
-#elif defined(__aarch64__)
-    check(&cdz_neon_set);
-    if (cdz_machine_has_dotprod()) check(&cdz_neon_dotprod_set);
-    if (cdz_machine_has_i8mm()) check(&cdz_neon_i8mm_set);
-#endif
-}
 
 /* ---- the definition ---- */
 

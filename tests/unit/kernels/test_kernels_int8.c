@@ -1,12 +1,6 @@
 /* test_kernels_int8.c - products with int8 activations: the definition against the weights' values, and
  * every variant, form, row count and thread count against the definition, bit for bit. */
-#include "support/kernel_data.h"
-
-#if defined(__x86_64__) && !defined(CDZ_HAVE_X86)
-#define CDZ_HAVE_X86 /* the sets without a name of their own are tried too */
-#endif
-#include "cpu/machine.h"
-#include "kernel_set.h"
+#include "support/kernel_sets.h"
 
 static const cdz_dtype types[] = {CDZ_Q8_0, CDZ_Q4_0, CDZ_Q4_1, CDZ_Q5_0, CDZ_Q5_1,
                                   CDZ_Q2_K, CDZ_Q3_K, CDZ_Q4_K, CDZ_Q5_K, CDZ_Q6_K};
@@ -106,22 +100,6 @@ static void check_set(const cdz_kernel_set *set)
     x[99] = -INFINITY;
     check_rounding(set, "not finite", x, BLOCKS);
     free(x);
-}
-
-static void each_set(void (*check)(const cdz_kernel_set *set))
-{
-    check(&cdz_scalar_set);
-#if defined(CDZ_HAVE_X86)
-    if (cdz_cpu_variant_runs_here("avx2")) check(&cdz_avx2_set);
-    if (cdz_cpu_variant_runs_here("avx512")) check(&cdz_avx512_set);
-    if (cdz_machine_has_vnni()) check(&cdz_avx512_vnni_set);
-    if (cdz_machine_has_bf16()) check(&cdz_avx512_bf16_set);
-    if (cdz_machine_has_amx()) check(&cdz_amx_set);
-#elif defined(__aarch64__)
-    check(&cdz_neon_set);
-    if (cdz_machine_has_dotprod()) check(&cdz_neon_dotprod_set);
-    if (cdz_machine_has_i8mm()) check(&cdz_neon_i8mm_set);
-#endif
 }
 
 static void activations_are_rounded_as_written(void **state)

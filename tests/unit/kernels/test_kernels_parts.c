@@ -2,13 +2,7 @@
  * AMX, where the machine has it, against it, bit for bit. */
 #include <float.h>
 
-#include "support/kernel_data.h"
-
-#if defined(__x86_64__) && !defined(CDZ_HAVE_X86)
-#define CDZ_HAVE_X86 /* the sets without a name of their own are tried too */
-#endif
-#include "cpu/machine.h"
-#include "kernel_set.h"
+#include "support/kernel_sets.h"
 
 static const struct shape {
     const char *name;
@@ -26,18 +20,6 @@ static const struct shape {
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, MOST_ROWS = 67 };
 static const size_t row_counts[] = {1, 3, 16, 17, 40, 67};
 enum { N_ROW_COUNTS = sizeof row_counts / sizeof *row_counts };
-
-/* Those that have such products and run here. */
-static void each_set(void (*check)(const cdz_kernel_set *set))
-{
-    check(&cdz_scalar_set);
-#if defined(CDZ_HAVE_X86)
-    if (cdz_machine_has_amx())
-        check(&cdz_amx_set);
-    else
-        print_message("no AMX here: its kernels are not tried\n");
-#endif
-}
 
 /* ---- the definition ---- */
 
@@ -192,6 +174,7 @@ static void product_of_set(const cdz_kernel_set *set, const struct shape *shape,
 
 static void products_of_set(const cdz_kernel_set *set)
 {
+    if (!set->parts_product) return;
     for (size_t s = 0; s < N_SHAPES; s++) {
         product_of_set(set, &shapes[s], 1);
         product_of_set(set, &shapes[s], 3);
@@ -207,6 +190,7 @@ static void every_set_has_the_written_order(void **state)
 /* Numbers that are none, that are infinite, that round to infinity, and the smallest: their parts. */
 static void packs_as_written(const cdz_kernel_set *set)
 {
+    if (!set->pack_parts) return;
     static const uint32_t special[] = {0,          0x80000000, 0x3f808000, 0x3f818000, 0x3f808001,
                                        0x7f7fffff, 0xff7f8000, 0x7f800000, 0xff800000, 0x7f800001,
                                        0xffc12345, 1,          0x807fffff, 0x00008000, 0x7fffffff};
