@@ -265,7 +265,7 @@ static const cdz_setting machine_rows[] = {
          "type of the activations that quantised weights are multiplied with: int8 (faster), f32, "
          "or auto (default): int8 where the type of the weights allows it, in parity f32; bf16: as "
          "auto, and bf16 for weights in bf16, which may make prompts faster; bf16x3: on processors with AMX, float32 in three "
-         "parts of bf16, which lose nothing and make prompts several times as fast; bf16x1: in one part, rounded, faster still")},
+         "parts of bf16, which lose nothing and make prompts about twice as fast; bf16x1: in one part, rounded, faster still")},
     {.name = "control_vector",
      .group = CDZ_TAKES_MACHINE,
      .kind = CDZ_KIND_TEXTS,
