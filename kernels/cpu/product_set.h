@@ -83,11 +83,18 @@ static inline const cdz_set_part *cdz_set_part_of(const cdz_set_part *parts, siz
     return p;
 }
 
-/* Outputs of a chunk, m rows of n, to where they are wanted. */
+/* Outputs of a chunk, m rows of n, to where they are wanted: short pieces far apart, of which more are on their way when they are
+ * asked for than when they are only stored to. */
 static inline void cdz_copy_outputs(float *y, size_t ldy, const float *out, size_t ldo, size_t m,
                                     size_t n)
 {
-    for (size_t r = 0; r < m; r++) memcpy(y + r * ldy, out + r * ldo, n * sizeof *out);
+    enum { AHEAD = 48, LINE = 64 / sizeof(float), FOR_WRITING = 1, IN_SECOND_LEVEL = 2 };
+    for (size_t r = 0; r < m; r++) {
+        const float *coming = y + (r + AHEAD) * ldy;
+        for (size_t i = 0; r + AHEAD < m && i < n; i += LINE)
+            __builtin_prefetch(coming + i, FOR_WRITING, IN_SECOND_LEVEL);
+        memcpy(y + r * ldy, out + r * ldo, n * sizeof *out);
+    }
 }
 
 #endif
