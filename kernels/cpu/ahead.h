@@ -12,6 +12,7 @@ enum {
     CDZ_AHEAD_IN_PANEL = 384,
     CDZ_AHEAD_IN_FAR_PANELS = 4096, /* where few rows meet two panels in step */
     CDZ_AHEAD_IN_PANELS = 8192,     /* where 8 or 12 rows do */
+    CDZ_AHEAD_IN_LANE = 16,         /* groups of columns */
     CDZ_LINE_BYTES = 64
 };
 
@@ -33,6 +34,15 @@ static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t
         else
             _mm_prefetch(from + i, _MM_HINT_T0);
     }
+}
+
+/* Both operands of a lane pass lie in the second-level cache, or beyond: they are asked into the first some groups of columns ahead. */
+static inline __attribute__((always_inline)) void cdz_ask_in_lane(const float *w, size_t panel,
+                                                                  const float *x, size_t height)
+{
+    for (size_t i = 0; i < panel; i += CDZ_LINE_BYTES / sizeof *w)
+        _mm_prefetch((const char *)(w + CDZ_AHEAD_IN_LANE * panel + i), _MM_HINT_T0);
+    _mm_prefetch((const char *)(x + CDZ_AHEAD_IN_LANE * height), _MM_HINT_T0);
 }
 
 /* Lane i of a tile asks for a row of what comes after, if there is one. */

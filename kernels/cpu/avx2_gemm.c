@@ -123,6 +123,7 @@ CDZ_INLINE void lane_pass(bool bf16_pairs, int height, const float *w, const flo
     for (int i = 0; i < 2 * height; i++) acc[i] = _mm256_setzero_ps();
     for (size_t j = 0; j < groups; j++, w += PANEL, x += height) {
         const __m256 w0 = _mm256_loadu_ps(w), w1 = _mm256_loadu_ps(w + 8);
+        cdz_ask_in_lane(w, PANEL, x, (size_t)height);
         CDZ_UNROLL
         for (int r = 0; r < height; r++) {
             const __m256 xr = _mm256_broadcast_ss(x + r);

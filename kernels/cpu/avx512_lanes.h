@@ -20,6 +20,7 @@ CDZ_INLINE void lane_pass(bool bf16_pairs, int height, const float *w, const flo
     for (int i = 0; i < 2 * height; i++) acc[i] = _mm512_setzero_ps();
     for (size_t j = 0; j < groups; j++, w += PANEL, x += height) {
         const __m512 w0 = _mm512_loadu_ps(w), w1 = _mm512_loadu_ps(w + 16);
+        cdz_ask_in_lane(w, PANEL, x, (size_t)height);
         CDZ_UNROLL
         for (int r = 0; r < height; r++) {
             const __m512 xr = _mm512_set1_ps(x[r]);
