@@ -6,81 +6,11 @@
 #include "cpu/avx512_int8.h"
 
 enum {
-    ROWS = CDZ_AMX_ROWS, /* activation rows of a register */
-    MOST_PIECE = 8,      /* blocks of 32 columns that are unpacked together: a large block, */
-    PIECE = 4,           /* or as many small ones */
-    STEP = 2,            /* of them, whose sums are worked out before they are scaled */
+    ROWS = CDZ_AMX_ROWS,          /* activation rows of a register */
+    STEP = 2,                     /* blocks whose sums are worked out before they are scaled */
     SUMS = ROWS * CDZ_PANEL_ROWS, /* of a block of a panel by sixteen rows */
     MOST_GROUPS = 4               /* of sixteen rows */
 };
-
-/* Blocks of a panel as whole numbers, and what scales them. Of halves that have scales of their own, d is of the
- * block and scale of both. */
-typedef struct piece {
-    int8_t q[MOST_PIECE][CDZ_X8 * CDZ_PANEL_ROWS];
-    __m512 d[MOST_PIECE], m[MOST_PIECE];
-    __m512 scale[MOST_PIECE][2];
-    words minima[MOST_PIECE]; /* of Q2_K, of both halves */
-    size_t n;
-} piece;
-
-/* Words of weights four at a time, with their signs. */
-CDZ_INLINE words signed_weights(cdz_dtype type, const uint8_t *w, const place *at, int g)
-{
-    if (type == CDZ_Q8_0) return word_at(w + 32, (size_t)g);
-    const words u = weights(type, w, at, g);
-    return offset_of(type) ? _mm512_sub_epi8(u, bytes_of(offset_of(type))) : u;
-}
-
-CDZ_INLINE void unpack_block(cdz_dtype type, const uint8_t *w, const place *at, int8_t *q)
-{
-    CDZ_UNROLL
-    for (int g = 0; g < 8; g++) _mm512_store_si512(q + 64 * g, signed_weights(type, w, at, g));
-}
-
-/* Q2_K's minima of the halves of sub-block `sub`, sixteen bits each. */
-CDZ_INLINE words minima_of(const uint8_t *w, int sub)
-{
-    const int from = sub % 2 * 16;
-    const words both = word_at(w + 64, (size_t)sub / 2);
-    return _mm512_or_si512(field(both, from + 4, 15),
-                           _mm512_slli_epi32(field(both, from + 12, 15), 16));
-}
-
-/* A block of 256. */
-CDZ_INLINE void unpack_large(cdz_dtype type, const uint8_t *w, piece *to)
-{
-    factors f;
-    find_factors(type, w, &f);
-    const __m512 dmin = type == CDZ_Q2_K ? halves_at(w + 32) : f.d[0];
-    for (int sub = 0; sub < 8; sub++) {
-        const place at = place_of(type, sub);
-        unpack_block(type, w, &at, to->q[sub]);
-        to->d[sub] = has_halves(type) ? f.d[0] : f.d[sub];
-        to->m[sub] = has_halves(type) ? dmin : f.m[sub];
-        for (int h = 0; has_halves(type) && h < 2; h++)
-            to->scale[sub][h] = _mm512_cvtepi32_ps(scale_of_16(type, w, 2 * sub + h));
-        if (type == CDZ_Q2_K) to->minima[sub] = minima_of(w, sub);
-    }
-}
-
-/* n blocks of 32, `bytes` each. */
-CDZ_INLINE void unpack(cdz_dtype type, const uint8_t *w, size_t n, size_t bytes, piece *to)
-{
-    to->n = n;
-    if (is_large(type)) {
-        unpack_large(type, w, to);
-        return;
-    }
-    for (size_t b = 0; b < n; b++, w += bytes) {
-        const place at = place_of(type, 0);
-        factors f;
-        find_factors(type, w, &f);
-        unpack_block(type, w, &at, to->q[b]);
-        to->d[b] = f.d[0];
-        to->m[b] = f.m[0];
-    }
-}
 
 /* Where the sums of STEP blocks, or of their halves, go. The first ones are of nothing: a tile is stored while the next are
  * multiplied. */

@@ -7,6 +7,10 @@
 #include "cpu/avx2.h"
 #include "cpu/group16.h"
 
+enum {
+    CDZ_VNNI_TALL = 24
+}; /* rows of a tile of int8 activations from which on they lie 128 too great: avx512_int8.c */
+
 /* As fma8. */
 CDZ_INLINE void fma16(__m512 *acc, __m512 a, __m512 b)
 {

@@ -16,10 +16,10 @@ CDZ_INLINE words four_of_x(const cdz_x8 *x, int g)
     return _mm512_set1_epi32(four);
 }
 
-CDZ_INLINE void add_factors(cdz_dtype type, __m512 *acc, words whole, __m512 d, __m512 m,
+CDZ_INLINE void add_factors(cdz_dtype type, __m512 *acc, __m512 whole, __m512 d, __m512 m,
                             const cdz_x8 *x)
 {
-    fma16(acc, _mm512_cvtepi32_ps(whole), _mm512_mul_ps(d, _mm512_set1_ps(x->d)));
+    fma16(acc, whole, _mm512_mul_ps(d, _mm512_set1_ps(x->d)));
     if (type == CDZ_Q4_1 || type == CDZ_Q5_1) fma16(acc, m, _mm512_set1_ps(x->s));
     if (type == CDZ_Q4_K || type == CDZ_Q5_K)
         *acc = _mm512_fnmadd_ps(m, _mm512_set1_ps(x->s), *acc);
@@ -34,6 +34,16 @@ typedef struct strip {
     size_t tall; /* rows of the tile */
     bool ask;    /* for what comes after the block */
 } strip;
+
+/* The sums of half h of a block. */
+CDZ_INLINE void add_half(int h, __m512 *whole, words sums, __m512 scale)
+{
+    const __m512 part = _mm512_cvtepi32_ps(sums);
+    if (h == 0)
+        *whole = _mm512_mul_ps(part, scale);
+    else
+        fma16(whole, part, scale);
+}
 
 /* A block of 32 of `far` panels by `height` rows. Activations are loaded once for all panels: a load for each product
  * would take longer than the product. */
@@ -58,31 +68,23 @@ CDZ_INLINE void block(cdz_dtype type, int height, int far, const strip *s, const
     }
     CDZ_UNROLL
     for (int i = 0; i < far * height; i++)
-        add_factors(type, &acc[i], sums[i], f[i / height].d[at->sub], f[i / height].m[at->sub],
-                    &s->x[i % height]);
+        add_factors(type, &acc[i], _mm512_cvtepi32_ps(sums[i]), f[i / height].d[at->sub],
+                    f[i / height].m[at->sub], &s->x[i % height]);
 }
 
 /* Q2_K's minima of both halves times the sums of theirs; each fits in 16 bits. */
-CDZ_INLINE void take_minima(int height, const uint8_t *w, int sub, const cdz_x8 *x, __m512 *acc)
+CDZ_INLINE void take_minima(words minima, __m512 dmin, const cdz_x8 *x, __m512 *acc)
 {
-    const int from = sub % 2 * 16;
-    const words both = word_at(w + 64, (size_t)sub / 2);
-    const words minima = _mm512_or_si512(field(both, from + 4, 15),
-                                         _mm512_slli_epi32(field(both, from + 12, 15), 16));
-    const __m512 dmin = halves_at(w + 32);
-    CDZ_UNROLL
-    for (int r = 0; r < height; r++) {
-        const words j = _mm512_madd_epi16(minima, _mm512_set1_epi32(both_sums(&x[r])));
-        acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, _mm512_set1_ps(x[r].d)),
-                                  _mm512_cvtepi32_ps(j), acc[r]);
-    }
+    const words j = _mm512_madd_epi16(minima, _mm512_set1_epi32(both_sums(x)));
+    *acc = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, _mm512_set1_ps(x->d)), _mm512_cvtepi32_ps(j), *acc);
 }
 
-/* The same for the types whose halves of 16 have scales of their own. */
+/* The same for the types whose halves of 16 have scales of their own. What both halves come to is a whole number below 2^24, which
+ * float32 holds, and multiplies faster than integers are. */
 CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, const place *at,
                                 const cdz_x8 *x, __m512 *acc)
 {
-    words sums[MOST_SUMS];
+    __m512 whole[MOST_SUMS];
     CDZ_UNROLL
     for (int h = 0; h < 2; h++) {
         words part[MOST_SUMS];
@@ -96,17 +98,18 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, co
             for (int r = 0; r < height; r++)
                 part[r] = _mm512_dpbusd_epi32(part[r], u, four_of_x(&x[r], g));
         }
-        const words scale = scale_of_16(type, w, 2 * at->sub + h);
+        const __m512 scale = _mm512_cvtepi32_ps(scale_of_16(type, w, 2 * at->sub + h));
         CDZ_UNROLL
-        for (int r = 0; r < height; r++) {
-            const words scaled = _mm512_mullo_epi32(part[r], scale);
-            sums[r] = h ? _mm512_add_epi32(sums[r], scaled) : scaled;
-        }
+        for (int r = 0; r < height; r++) add_half(h, &whole[r], part[r], scale);
     }
     const __m512 d = halves_at(w);
     CDZ_UNROLL
-    for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, d, &x[r]);
-    if (type == CDZ_Q2_K) take_minima(height, w, at->sub, x, acc);
+    for (int r = 0; r < height; r++) add_factors(type, &acc[r], whole[r], d, d, &x[r]);
+    if (type != CDZ_Q2_K) return;
+    const words minima = minima_of(w, at->sub);
+    const __m512 dmin = halves_at(w + 32);
+    CDZ_UNROLL
+    for (int r = 0; r < height; r++) take_minima(minima, dmin, &x[r], &acc[r]);
 }
 
 /* For what comes after n bytes of the panels. Blocks of 32 are computed so fast that asking for them into the first cache keeps
@@ -192,6 +195,143 @@ CDZ_INLINE void all_panels(cdz_dtype type, int tall, int height, int far, const 
             far_panels(type, tall, height, 1, t, &(corner){(size_t)row, p, 0});
 }
 
+/* ---- tall tiles: weights are unpacked once for all rows ---- */
+
+/* Blocks of one or two panels, from block `at` of a tile on. Activations are the unsigned ones here, 128 too great, so that what
+ * comes off hangs on weights only: sums begin with it. What comes after the blocks is asked for meanwhile, n bytes of each panel,
+ * some at every block of every few rows: all at once they would keep the next unpacking waiting. */
+typedef struct unpacked {
+    piece p[MOST_FAR];
+    words begin[MOST_FAR][MOST_PIECE][2]; /* of both halves where they have scales of their own */
+    size_t at;
+    const uint8_t *w;
+    size_t apart, n, each, asked;
+} unpacked;
+
+/* Parts of a block that are summed apart. */
+CDZ_INLINE int parts_of(cdz_dtype type)
+{
+    return has_halves(type) ? 2 : 1;
+}
+
+/* What comes off the sums of words [from, to) of a block. */
+CDZ_INLINE words begin_of(const int8_t *q, int from, int to)
+{
+    words sums = _mm512_setzero_si512();
+    CDZ_UNROLL
+    for (int g = from; g < to; g++)
+        sums = _mm512_dpbusd_epi32(sums, bytes_of(128), _mm512_load_si512(q + 64 * g));
+    return _mm512_sub_epi32(_mm512_setzero_si512(), sums);
+}
+
+/* n blocks of `bytes` of `far` panels. */
+CDZ_INLINE void unpack_panels(cdz_dtype type, int far, size_t n, size_t bytes, unpacked *u)
+{
+    const int parts = parts_of(type), each = 8 / parts;
+    for (int i = 0; i < far; i++) {
+        unpack(type, u->w + (size_t)i * u->apart, n, bytes, &u->p[i]);
+        for (size_t b = 0; b < n; b++)
+            for (int h = 0; h < parts; h++)
+                u->begin[i][b][h] = begin_of(u->p[i].q[b], each * h, each * (h + 1));
+    }
+}
+
+CDZ_INLINE void ask_for_some(int far, unpacked *u)
+{
+    if (u->asked >= u->n) return;
+    CDZ_UNROLL
+    for (int i = 0; i < far; i++)
+        cdz_ask_in_panel(u->w + (size_t)i * u->apart + u->asked, u->each, CDZ_AHEAD_IN_PANELS, true);
+    u->asked += u->each;
+}
+
+/* Word g of block b. */
+CDZ_INLINE void add_word(int height, int far, const unpacked *u, size_t b, int g, const cdz_x8 *x,
+                         words *sums)
+{
+    words w[MOST_FAR];
+    CDZ_UNROLL
+    for (int i = 0; i < far; i++) w[i] = _mm512_load_si512(u->p[i].q[b] + 64 * g);
+    CDZ_UNROLL
+    for (int i = 0; i < far * height; i++) {
+        const int r = i / far, f = i % far;
+        sums[f * height + r] = _mm512_dpbusd_epi32(sums[f * height + r], four_of_x(&x[r], g), w[f]);
+    }
+}
+
+CDZ_INLINE void unpacked_block(cdz_dtype type, int height, int far, const unpacked *u, size_t b,
+                               const cdz_x8 *x, __m512 *acc)
+{
+    const int parts = parts_of(type), each = 8 / parts;
+    __m512 whole[MOST_SUMS];
+    CDZ_UNROLL
+    for (int h = 0; h < parts; h++) {
+        words sums[MOST_SUMS];
+        CDZ_UNROLL
+        for (int i = 0; i < far * height; i++) sums[i] = u->begin[i / height][b][h];
+        CDZ_UNROLL
+        for (int g = each * h; g < each * (h + 1); g++) add_word(height, far, u, b, g, x, sums);
+        CDZ_UNROLL
+        for (int i = 0; i < far * height; i++) {
+            if (parts == 1)
+                whole[i] = _mm512_cvtepi32_ps(sums[i]);
+            else
+                add_half(h, &whole[i], sums[i], u->p[i / height].scale[b][h]);
+        }
+    }
+    CDZ_UNROLL
+    for (int i = 0; i < far * height; i++) {
+        const piece *p = &u->p[i / height];
+        add_factors(type, &acc[i], whole[i], p->d[b], p->m[b], &x[i % height]);
+        if (type == CDZ_Q2_K) take_minima(p->minima[b], p->m[b], &x[i % height], &acc[i]);
+    }
+}
+
+/* By the rows of a tile from c->row on. */
+CDZ_INLINE void rows_by_unpacked(cdz_dtype type, int tall, int height, int far,
+                                 const cdz_int8_tile *t, const corner *c, unpacked *u)
+{
+    const bool first = t->first && u->at == 0;
+    const cdz_x8 *x = t->x + u->at * (size_t)tall + c->row;
+    __m512 acc[MOST_SUMS];
+    CDZ_UNROLL
+    for (int i = 0; i < height * far; i++)
+        acc[i] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(output_at(t, c, height, i));
+    for (size_t b = 0; b < u->p[0].n; b++, x += tall) {
+        ask_for_some(far, u);
+        unpacked_block(type, height, far, u, b, x, acc);
+    }
+    CDZ_UNROLL
+    for (int i = 0; i < height * far; i++) _mm512_storeu_ps(output_at(t, c, height, i), acc[i]);
+}
+
+/* `far` panels by all rows of a tile. */
+CDZ_INLINE void tall_panels(cdz_dtype type, int tall, int height, int far, const cdz_int8_tile *t,
+                            corner c)
+{
+    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS / (is_large(type) ? 8 : 1),
+                 most = is_large(type) ? MOST_PIECE : PIECE, groups = (size_t)(tall / height);
+    unpacked u; /* much of it is never used: not cleared */
+    u.w = (const uint8_t *)t->w + c.p * t->stride;
+    u.apart = c.apart * t->stride;
+    u.each = (bytes / groups + CDZ_LINE_BYTES) / CDZ_LINE_BYTES * CDZ_LINE_BYTES;
+    for (u.at = 0; u.at < t->blocks; u.at += most, u.w += most * bytes) {
+        const size_t n = t->blocks - u.at < most ? t->blocks - u.at : most;
+        unpack_panels(type, far, n, bytes, &u);
+        u.n = t->cold ? n * bytes : 0;
+        u.asked = 0;
+        for (c.row = 0; c.row < (size_t)tall; c.row += (size_t)height)
+            rows_by_unpacked(type, tall, height, far, t, &c, &u);
+    }
+}
+
+CDZ_INLINE void tall_tile(cdz_dtype type, int tall, const cdz_int8_tile *t)
+{
+    const size_t pairs = t->panels / 2;
+    for (size_t p = 0; p < pairs; p++) tall_panels(type, tall, 6, 2, t, (corner){0, p, pairs});
+    if (t->panels % 2 != 0) tall_panels(type, tall, 12, 1, t, (corner){0, t->panels - 1, 0});
+}
+
 /* Panels in step for `height` rows. Sums of halves leave no registers for those of a second panel. */
 CDZ_INLINE int in_step(cdz_dtype type, int height)
 {
@@ -202,7 +342,9 @@ CDZ_INLINE int in_step(cdz_dtype type, int height)
 CDZ_INLINE void tile(cdz_dtype type, const cdz_int8_tile *t)
 {
     switch (t->height) {
-    case 24: all_panels(type, 24, is_large(type) ? 12 : 6, is_large(type) ? 1 : 2, t); break;
+    case 96: tall_tile(type, 96, t); break;
+    case 48: tall_tile(type, 48, t); break;
+    case 24: tall_tile(type, 24, t); break;
     case 12: /* of a large block more is worked out for every six rows than a second panel saves */
         if (is_large(type))
             all_panels(type, 12, 12, 1, t);

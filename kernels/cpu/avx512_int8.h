@@ -37,8 +37,8 @@ CDZ_INLINE words bytes_of(int value)
 typedef struct place {
     size_t word, upper;
     int sub;
-    __m128i shift; /* of nibbles */
-    words turn;    /* right, brings the upper bits to bit 4, of Q3_K to bit 2 */
+    int shift;  /* of nibbles */
+    words turn; /* right, brings the upper bits to bit 4, of Q3_K to bit 2 */
 } place;
 
 CDZ_INLINE place place_of(cdz_dtype type, int sub)
@@ -46,12 +46,18 @@ CDZ_INLINE place place_of(cdz_dtype type, int sub)
     const int half = sub / 4, group = sub % 4;
     if (type == CDZ_Q6_K)
         return (place){(size_t)(half * 24 + 8 + group % 2 * 8), (size_t)half * 24, sub,
-                       _mm_cvtsi32_si128(group / 2 * 4), _mm512_set1_epi32(2 * group - 4)};
+                       group / 2 * 4, _mm512_set1_epi32(2 * group - 4)};
     if (type == CDZ_Q2_K || type == CDZ_Q3_K)
-        return (place){(size_t)(half * 8), 0, sub, _mm_cvtsi32_si128(group * 2),
-                       _mm512_set1_epi32(sub - 2)};
-    return (place){(size_t)(sub / 2 * 8), 0, sub, _mm_cvtsi32_si128(sub % 2 * 4),
-                   _mm512_set1_epi32(sub - 4)};
+        return (place){(size_t)(half * 8), 0, sub, group * 2, _mm512_set1_epi32(sub - 2)};
+    return (place){(size_t)(sub / 2 * 8), 0, sub, sub % 2 * 4, _mm512_set1_epi32(sub - 4)};
+}
+
+typedef uint16_t halves_of_words __attribute__((vector_size(64)));
+
+/* Right by a number of bits that the compiler knows where loops are unrolled. */
+CDZ_INLINE words turned(words v, int bits)
+{
+    return (words)((halves_of_words)v >> (uint16_t)bits);
 }
 
 CDZ_INLINE words low_bits(words v)
@@ -81,9 +87,9 @@ CDZ_INLINE words five_bits(const uint8_t *w, const uint8_t *upper, int g)
 }
 
 /* Two bits of every byte of a word. */
-CDZ_INLINE words two_bits(words v, __m128i shift)
+CDZ_INLINE words two_bits(words v, int shift)
 {
-    return _mm512_and_si512(_mm512_srl_epi16(v, shift), bytes_of(3));
+    return _mm512_and_si512(turned(v, shift), bytes_of(3));
 }
 
 /* Weights 4 g to 4 g + 3 of a block of 32, as unsigned bytes. */
@@ -100,12 +106,12 @@ CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int 
     case CDZ_Q3_K:
         return with_bits(two_bits(word_at(w + 736, at->word + i), at->shift),
                          _mm512_rorv_epi32(word_at(w + 224, i), at->turn), 4);
-    case CDZ_Q4_K: return low_bits(_mm512_srl_epi16(word_at(w + 256, at->word + i), at->shift));
+    case CDZ_Q4_K: return low_bits(turned(word_at(w + 256, at->word + i), at->shift));
     case CDZ_Q5_K:
-        return with_bits(low_bits(_mm512_srl_epi16(word_at(w + 768, at->word + i), at->shift)),
+        return with_bits(low_bits(turned(word_at(w + 768, at->word + i), at->shift)),
                          _mm512_rorv_epi32(word_at(w + 256, i), at->turn), 0x10);
     default: /* CDZ_Q6_K */
-        return with_bits(low_bits(_mm512_srl_epi16(word_at(w + 288, at->word + i), at->shift)),
+        return with_bits(low_bits(turned(word_at(w + 288, at->word + i), at->shift)),
                          _mm512_rorv_epi32(word_at(w + 288, at->upper + i), at->turn), 0x30);
     }
 }
@@ -170,6 +176,80 @@ CDZ_INLINE words scale_of_16(cdz_dtype type, const uint8_t *w, int k)
     }
     const __m128i up = _mm_cvtsi32_si128(24 - byte);
     return _mm512_srai_epi32(_mm512_sll_epi32(word_at(w + 32, (size_t)k / 4), up), 24);
+}
+
+enum {
+    MOST_PIECE = 8, /* blocks of 32 columns that are unpacked together: a large block, */
+    PIECE = 4       /* or as many small ones */
+};
+
+/* Blocks of a panel as whole numbers, and what scales them. Of halves that have scales of their own, d is of the
+ * block and scale of both. */
+typedef struct piece {
+    int8_t q[MOST_PIECE][CDZ_X8 * CDZ_PANEL_ROWS];
+    __m512 d[MOST_PIECE], m[MOST_PIECE];
+    __m512 scale[MOST_PIECE][2];
+    words minima[MOST_PIECE]; /* of Q2_K, of both halves */
+    size_t n;
+} piece;
+
+/* Words of weights four at a time, with their signs. */
+CDZ_INLINE words signed_weights(cdz_dtype type, const uint8_t *w, const place *at, int g)
+{
+    if (type == CDZ_Q8_0) return word_at(w + 32, (size_t)g);
+    const words u = weights(type, w, at, g);
+    return offset_of(type) ? _mm512_sub_epi8(u, bytes_of(offset_of(type))) : u;
+}
+
+CDZ_INLINE void unpack_block(cdz_dtype type, const uint8_t *w, const place *at, int8_t *q)
+{
+    CDZ_UNROLL
+    for (int g = 0; g < 8; g++) _mm512_store_si512(q + 64 * g, signed_weights(type, w, at, g));
+}
+
+/* Q2_K's minima of the halves of sub-block `sub`, sixteen bits each. */
+CDZ_INLINE words minima_of(const uint8_t *w, int sub)
+{
+    const int from = sub % 2 * 16;
+    const words both = word_at(w + 64, (size_t)sub / 2);
+    return _mm512_or_si512(field(both, from + 4, 15),
+                           _mm512_slli_epi32(field(both, from + 12, 15), 16));
+}
+
+/* A block of 256. */
+CDZ_INLINE void unpack_large(cdz_dtype type, const uint8_t *w, piece *to)
+{
+    factors f;
+    find_factors(type, w, &f);
+    const __m512 dmin = type == CDZ_Q2_K ? halves_at(w + 32) : f.d[0];
+    CDZ_UNROLL
+    for (int sub = 0; sub < 8; sub++) {
+        const place at = place_of(type, sub);
+        unpack_block(type, w, &at, to->q[sub]);
+        to->d[sub] = has_halves(type) ? f.d[0] : f.d[sub];
+        to->m[sub] = has_halves(type) ? dmin : f.m[sub];
+        for (int h = 0; has_halves(type) && h < 2; h++)
+            to->scale[sub][h] = _mm512_cvtepi32_ps(scale_of_16(type, w, 2 * sub + h));
+        if (type == CDZ_Q2_K) to->minima[sub] = minima_of(w, sub);
+    }
+}
+
+/* n blocks of 32, `bytes` each. */
+CDZ_INLINE void unpack(cdz_dtype type, const uint8_t *w, size_t n, size_t bytes, piece *to)
+{
+    to->n = n;
+    if (is_large(type)) {
+        unpack_large(type, w, to);
+        return;
+    }
+    for (size_t b = 0; b < n; b++, w += bytes) {
+        const place at = place_of(type, 0);
+        factors f;
+        find_factors(type, w, &f);
+        unpack_block(type, w, &at, to->q[b]);
+        to->d[b] = f.d[0];
+        to->m[b] = f.m[0];
+    }
 }
 
 #endif

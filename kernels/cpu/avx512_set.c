@@ -47,17 +47,29 @@ const cdz_kernel_set cdz_avx512_set = {.int8_tile = CDZ_INT8_TILES(cdz_avx2_int8
                                        PAIRS(pairs),
                                        EVERYTHING_ELSE};
 #endif
+#if defined(CDZ_SET_VNNI) || defined(CDZ_SET_AMX) || defined(CDZ_SET_BF16)
+static void quantise_for_vnni(cdz_x8 *tile, size_t height, size_t row, const float *x, size_t blocks)
+{
+    quantise_x(tile + row, height, x, blocks);
+    for (size_t b = 0; height >= CDZ_VNNI_TALL && b < blocks; b++) {
+        __m256i *q = (__m256i *)(void *)tile[b * height + row].q;
+        _mm256_storeu_si256(q, _mm256_xor_si256(_mm256_loadu_si256(q), _mm256_set1_epi8(-128)));
+    }
+}
+
+#define BY_VNNI                                                                                    \
+    .int8_tile = CDZ_INT8_TILES(cdz_vnni_int8), .int8_heights = {96, 48, 24, 12, 8, 4, 2, 1},      \
+    .int8_spare = 12, .quantise_in_tile = quantise_for_vnni
+#endif
+
 #if defined(CDZ_SET_VNNI)
-const cdz_kernel_set cdz_avx512_vnni_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni_int8),
-                                            .int8_heights = {12, 8, 4, 2, 1},
-                                            PAIRS(pairs),
-                                            EVERYTHING_ELSE};
+const cdz_kernel_set cdz_avx512_vnni_set = {BY_VNNI, PAIRS(pairs), EVERYTHING_ELSE};
 #endif
 #if defined(CDZ_SET_AMX)
 static void quantise_in_tile(cdz_x8 *tile, size_t height, size_t row, const float *x, size_t blocks)
 {
     if (height < CDZ_AMX_TALL) {
-        quantise_x(tile + row, height, x, blocks);
+        quantise_for_vnni(tile, height, row, x, blocks);
         return;
     }
     for (size_t b = 0; b < blocks; b++) {
@@ -73,6 +85,7 @@ static void quantise_in_tile(cdz_x8 *tile, size_t height, size_t row, const floa
 
 const cdz_kernel_set cdz_amx_set = {.int8_tile = CDZ_INT8_TILES(cdz_amx_int8),
                                     .int8_heights = {64, 32, 24, 12, 8, 4, 2, 1},
+                                    .int8_spare = 4,
                                     .quantise_in_tile = quantise_in_tile,
                                     .parts_product = cdz_amx_parts_product,
                                     .pack_parts = cdz_amx_pack_parts,
@@ -80,8 +93,5 @@ const cdz_kernel_set cdz_amx_set = {.int8_tile = CDZ_INT8_TILES(cdz_amx_int8),
                                     EVERYTHING_ELSE};
 #endif
 #if defined(CDZ_SET_BF16)
-const cdz_kernel_set cdz_avx512_bf16_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni_int8),
-                                            .int8_heights = {12, 8, 4, 2, 1},
-                                            PAIRS(bf16_pairs),
-                                            EVERYTHING_ELSE};
+const cdz_kernel_set cdz_avx512_bf16_set = {BY_VNNI, PAIRS(bf16_pairs), EVERYTHING_ELSE};
 #endif

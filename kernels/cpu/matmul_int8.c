@@ -20,7 +20,8 @@ enum {
     ROOM_FLOATS =
         CDZ_M_BLOCK * CDZ_PANEL_ROWS, /* in scratch, after a chunk's outputs: those of a panel */
     LARGEST_BLOCK = 256,
-    ROUND_ALONE = 65536 /* floats of activations that the caller rounds by itself */
+    ROUND_ALONE = 65536, /* floats of activations that the caller rounds by itself */
+    ROUND_ROWS = 4
 };
 
 /* ---- activations ---- */
@@ -32,15 +33,18 @@ typedef struct rounded {
     size_t m, blocks;
 } rounded;
 
-enum { SPARSE = 12 }; /* a taller tile is worth it when three quarters of its rows are there */
+enum { NEVER_SPARSE = 12 }; /* tiles of no more rows are taken whatever is missing */
 
-/* Of the tile that begins at row: the tallest, or the lowest that holds what is left. */
+/* Of the tile that begins at row: the tallest, or the lowest that holds what is left, if it is not too sparse. */
 static size_t height_at(const rounded *x, size_t row)
 {
     const size_t *heights = x->set->int8_heights, left = x->m - row;
     size_t i = 0;
     while (heights[i] > 1 && heights[i + 1] >= left) i++;
-    return heights[i] > SPARSE && 4 * left < 3 * heights[i] ? heights[i + 1] : heights[i];
+    while (heights[i] > NEVER_SPARSE && left < heights[i] &&
+           (heights[i] - left) * x->set->int8_spare > heights[i])
+        i++;
+    return heights[i];
 }
 
 /* The tile that a row is in. */
@@ -68,9 +72,8 @@ typedef struct rounding {
     size_t ldx;
 } rounding;
 
-static void round_row(void *arg, size_t row)
+static void round_row(const rounding *r, size_t row)
 {
-    const rounding *r = arg;
     const rounded *to = r->to;
     const size_t first = tile_begin(to, row), height = height_at(to, first);
     cdz_x8 *tile = to->x + first * to->blocks;
@@ -79,6 +82,14 @@ static void round_row(void *arg, size_t row)
         to->set->quantise_in_tile(tile, height, row - first, x, to->blocks);
     else
         to->set->quantise_x(tile + (row - first), height, x, to->blocks);
+}
+
+/* Rows that lie on the same lines of a cache are one thread's. */
+static void round_some(void *arg, size_t task)
+{
+    const rounding *r = arg;
+    const size_t row = task * ROUND_ROWS;
+    for (size_t i = row; i < row + ROUND_ROWS && i < r->to->m; i++) round_row(r, i);
 }
 
 /* The last tile, where rows fill it up. */
@@ -94,7 +105,7 @@ static void round_rows(cpu_backend *cpu, const rounded *to, const float *x, size
     rounding r = {to, x, ldx};
     clear_padding(to);
     if (to->m > 1 && to->m * to->blocks * CDZ_X8 > ROUND_ALONE)
-        cdz_pool_tasks(cpu->pool, round_row, &r, to->m);
+        cdz_pool_tasks(cpu->pool, round_some, &r, cdz_ceil_div(to->m, ROUND_ROWS));
     else
         for (size_t i = 0; i < to->m; i++) round_row(&r, i);
 }
