@@ -276,6 +276,9 @@ typedef struct cdz_kernel_set {
 
     void (*attend[CDZ_N_KV])(const cdz_attend *tile); /* by the store's type */
     void (*attend_packed)(const cdz_attend *tile);    /* float32, and a packed store beside it */
+    /* Queries of a tile from which on attend_packed is faster than attend of the type, for it widens a block once for all of them.
+     * 0: it does not read the type. */
+    size_t attend_widens[CDZ_N_KV];
 } cdz_kernel_set;
 
 extern const cdz_kernel_set cdz_scalar_set;

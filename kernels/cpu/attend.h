@@ -8,9 +8,10 @@
 #ifndef CDZ_ATTEND_H
 #define CDZ_ATTEND_H
 
-/* CDZ_ATTEND_PACKED: there is a packed store beside the plain one. */
+/* CDZ_ATTEND_PACKED: there is a packed store beside the plain one, or the plain one is in Q8_0 or Q4_0. */
 #ifdef CDZ_ATTEND_PACKED
 #include "cpu/attend_packed.h"
+#include "cpu/attend_widen.h"
 #endif
 
 enum {
@@ -274,6 +275,34 @@ static const char *block_ahead(const cdz_attend *tile, size_t position, size_t f
     return value < end ? block_of(tile, value) + keys_bytes(tile) : NULL;
 }
 
+#ifdef CDZ_ATTEND_PACKED
+/* The keys of AT_ONCE positions to the room. */
+static void widen_keys_of(const cdz_attend *tile, size_t position, size_t end)
+{
+    const size_t bytes = cdz_kv_keys_bytes(tile->type, tile->head_dim) * AT_ONCE / CDZ_KV_BLOCK,
+                 within = position % CDZ_KV_BLOCK / AT_ONCE * bytes,
+                 runs = AT_ONCE / CDZ_POSITION_GROUP * tile->head_dim / CDZ_KV_RUN;
+    const char *from = block_of(tile, position) + within,
+               *ahead = position + FAR < end ? block_of(tile, position + FAR) + within : NULL;
+    if (tile->type == CDZ_Q8_0)
+        widen_key_runs(CDZ_Q8_0, tile->room, from, runs, ahead);
+    else
+        widen_key_runs(CDZ_Q4_0, tile->room, from, runs, ahead);
+}
+
+/* The values of a block to the room. */
+static void widen_values_of(const cdz_attend *tile, size_t block, size_t end)
+{
+    const size_t keys = cdz_kv_keys_bytes(tile->type, tile->head_dim);
+    const char *from = block_of(tile, block) + keys,
+               *ahead = block + FAR < end ? block_of(tile, block + FAR) + keys : NULL;
+    if (tile->type == CDZ_Q8_0)
+        widen_value_runs(CDZ_Q8_0, tile->room, from, tile->head_dim, ahead);
+    else
+        widen_value_runs(CDZ_Q4_0, tile->room, from, tile->head_dim, ahead);
+}
+#endif
+
 /* The keys of AT_ONCE positions, in the order of a plain block, and those to be asked for meanwhile. */
 typedef struct keys_at {
     const char *keys, *next;
@@ -284,6 +313,10 @@ static keys_at keys_of(const cdz_attend *tile, size_t position, size_t first, si
 #ifdef CDZ_ATTEND_PACKED
     if (position < tile->n_packed) {
         unpack_keys(tile, position, AT_ONCE);
+        return (keys_at){(const char *)tile->room, (const char *)tile->room};
+    }
+    if (tile->type != CDZ_F32) {
+        widen_keys_of(tile, position, end);
         return (keys_at){(const char *)tile->room, (const char *)tile->room};
     }
 #endif
@@ -432,11 +465,16 @@ static void part_values(const cdz_attend *tile, size_t position)
 #endif
 
 /* The values of the block that holds a position, before them their factors where there are some. */
-static const char *values_of(const cdz_attend *tile, size_t position)
+static const char *values_of(const cdz_attend *tile, size_t position, size_t end)
 {
+    (void)end;
 #ifdef CDZ_ATTEND_PACKED
     if (position < tile->n_packed) {
         unpack_values(tile, position / CDZ_KV_BLOCK * CDZ_KV_BLOCK);
+        return (const char *)tile->room;
+    }
+    if (tile->type != CDZ_F32) {
+        widen_values_of(tile, position, end);
         return (const char *)tile->room;
     }
 #else
@@ -496,9 +534,9 @@ static void weigh_values(const cdz_attend *tile, size_t first, size_t end, weigh
         shared[i] = common(&tile->query[i], nq);
     }
     for (size_t block = first; block < end; block += CDZ_KV_BLOCK) {
-        const char *from = values_of(tile, block);
+        const char *from = values_of(tile, block, end);
         const size_t ahead = block + FAR;
-        const bool asks = ahead < end && !tile->latents;
+        const bool asks = ahead < end && !tile->latents && tile->type == CDZ_ATTEND_TYPE;
         block_values b = {block, first, {from + factors, from}, NULL};
         b.ahead = asks ? block_of(tile, ahead) + keys + factors : b.values.v;
         for (size_t i = 0; i < tile->n_queries; i++)

@@ -174,8 +174,14 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         a.room = a.scores;
         a.scores += CDZ_KV_BLOCK * wide;
     }
+    const size_t from = c->set->attend_widens[kv->shape.type];
+    const bool widens = from && t->n >= from;
+    if (widens) {
+        a.room = a.scores;
+        a.scores += CDZ_KV_BLOCK * dim;
+    }
     if (c->how.packed) beside(c, t, &a);
-    (c->how.packed ? c->set->attend_packed : c->set->attend[kv->shape.type])(&a);
+    (c->how.packed || widens ? c->set->attend_packed : c->set->attend[kv->shape.type])(&a);
 }
 
 /* ---- alone ---- */

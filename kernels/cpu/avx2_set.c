@@ -47,4 +47,5 @@ const cdz_kernel_set cdz_avx2_set = {
                [CDZ_Q8_0] = cdz_avx2_attend_q8_0,
                [CDZ_Q4_0] = cdz_avx2_attend_q4_0},
     .attend_packed = cdz_avx2_attend_packed,
+    .attend_widens = {[CDZ_Q8_0] = 9, [CDZ_Q4_0] = 5},
 };

@@ -36,7 +36,8 @@
                [CDZ_BF16] = cdz_avx512_attend_bf16,                                                \
                [CDZ_Q8_0] = cdz_avx512_attend_q8_0,                                                \
                [CDZ_Q4_0] = cdz_avx512_attend_q4_0},                                               \
-    .attend_packed = cdz_avx512_attend_packed,
+    .attend_packed = cdz_avx512_attend_packed,                                                     \
+    .attend_widens = {[CDZ_Q8_0] = 13, [CDZ_Q4_0] = 13},
 
 #define PAIRS(with)                                                                                \
     .dot_pairs = cdz_avx512_dot_##with, .lane_tile_pairs = cdz_avx512_lane_tile_##with
