@@ -247,7 +247,7 @@ typedef struct cdz_kernel_set {
     size_t int8_spare; /* a tile of more than twelve rows is worth it if no more than 1 in so many is missing */
     /* to[i * step] = block i of x */
     void (*quantise_x)(cdz_x8 *to, size_t step, const float *x, size_t blocks);
-    /* Row `row` of a tile of `height`, as the set's own kernels want it (cpu/amx.h, cpu/avx512_int8.h). NULL: as (blocks, height). */
+    /* Row `row` of a tile of `height`, as the set's own kernels want it (cpu/amx.h, cpu/avx512_int8.c). NULL: as (blocks, height). */
     void (*quantise_in_tile)(cdz_x8 *tile, size_t height, size_t row, const float *x, size_t blocks);
 
     /* Row operations: one value in, one value out, but for sum. */

@@ -1,7 +1,7 @@
 /* avx512_int8.c - products with int8 activations for AVX-512 with VNNI: one register holds a word of four
  * weights of each of a panel's sixteen rows, one instruction multiplies it with four activations and
- * adds. Weights enter unsigned, their offset times the activations' sum comes off first. Integers are exact,
- * so the bits are those of ref_int8.c. */
+ * adds. Weights enter unsigned, their offset times the activations' sum comes off first; in tall tiles, for which weights are
+ * unpacked once, activations do, 128 times the weights' sum comes off. Integers are exact, so the bits are those of ref_int8.c. */
 #include "cpu/avx512_int8.h"
 
 enum {
