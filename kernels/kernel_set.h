@@ -166,7 +166,7 @@ typedef struct cdz_attend {
     const void *packed_base;      /* of block 0 for this layer and kv head */
     size_t packed_stride;         /* bytes from a block to the next */
     const int32_t *packed_blocks; /* of the sequence, a span each */
-    float *room;                  /* (CDZ_KV_BLOCK, head_dim); of latents too */
+    float *room;                  /* (CDZ_KV_BLOCK, head_dim); of latents and widened blocks too */
 } cdz_attend;
 
 /* Channels [from, from + n) of one run; at most CDZ_STATE_TILE of them. */

@@ -11,7 +11,7 @@ enum {
     CDZ_AHEAD_BYTES = 2048,
     CDZ_AHEAD_IN_PANEL = 384,
     CDZ_AHEAD_IN_FAR_PANELS = 4096, /* where few rows meet two panels in step */
-    CDZ_AHEAD_IN_PANELS = 8192,     /* where 8 or 12 rows do */
+    CDZ_AHEAD_IN_PANELS = 8192,     /* where 8 or more do */
     CDZ_AHEAD_IN_LANE = 16,         /* groups of columns */
     CDZ_LINE_BYTES = 64
 };
@@ -23,17 +23,21 @@ static inline __attribute__((always_inline)) bool cdz_asks_in_panels(cdz_dtype d
     return dtype == CDZ_Q6_K && height <= 4;
 }
 
+/* For n bytes, into the second-level cache. */
+static inline __attribute__((always_inline)) void cdz_ask_lines(const char *at, size_t n)
+{
+    for (size_t i = 0; i < n; i += CDZ_LINE_BYTES) _mm_prefetch(at + i, _MM_HINT_T1);
+}
+
 /* For what comes `ahead` bytes after the n at `at`, of the same panel or the next. */
 static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t *at, size_t n,
                                                                    size_t ahead, bool into_second)
 {
     const char *from = (const char *)at + ahead;
-    for (size_t i = 0; i < n; i += CDZ_LINE_BYTES) {
-        if (into_second)
-            _mm_prefetch(from + i, _MM_HINT_T1);
-        else
-            _mm_prefetch(from + i, _MM_HINT_T0);
-    }
+    if (into_second)
+        cdz_ask_lines(from, n);
+    else
+        for (size_t i = 0; i < n; i += CDZ_LINE_BYTES) _mm_prefetch(from + i, _MM_HINT_T0);
 }
 
 /* Both operands of a lane pass lie in the second-level cache, or beyond: they are asked into the first some groups of columns ahead. */
@@ -49,10 +53,7 @@ static inline __attribute__((always_inline)) void cdz_ask_in_lane(const float *w
 static inline __attribute__((always_inline)) void cdz_ask_for_coming(const cdz_coming *coming,
                                                                      unsigned i)
 {
-    if (i >= coming->rows) return;
-    const char *row = coming->at + i * coming->stride;
-    for (size_t at = 0; at < coming->bytes; at += CDZ_LINE_BYTES)
-        _mm_prefetch(row + at, _MM_HINT_T1);
+    if (i < coming->rows) cdz_ask_lines(coming->at + i * coming->stride, coming->bytes);
 }
 
 #endif

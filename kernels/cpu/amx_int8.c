@@ -46,21 +46,15 @@ CDZ_INLINE void scale(cdz_dtype type, const piece *p, size_t b, const cdz_x8_apa
 {
     CDZ_UNROLL
     for (size_t r = 0; r < ROWS; r++) {
-        __m512 whole = _mm512_cvtepi32_ps(word_at((const uint8_t *)of, r));
+        const words first = word_at((const uint8_t *)of, r);
+        __m512 whole;
         if (has_halves(type)) {
-            const __m512 more = _mm512_cvtepi32_ps(word_at((const uint8_t *)second, r));
-            whole = _mm512_mul_ps(whole, p->scale[b][0]);
-            fma16(&whole, more, p->scale[b][1]);
-        }
-        fma16(&acc[r], whole, _mm512_mul_ps(p->d[b], _mm512_set1_ps(x->d[r])));
-        if (type == CDZ_Q4_1 || type == CDZ_Q5_1) fma16(&acc[r], p->m[b], _mm512_set1_ps(x->s[r]));
-        if (type == CDZ_Q4_K || type == CDZ_Q5_K)
-            acc[r] = _mm512_fnmadd_ps(p->m[b], _mm512_set1_ps(x->s[r]), acc[r]);
-        if (type == CDZ_Q2_K) {
-            const words j = _mm512_madd_epi16(p->minima[b], _mm512_set1_epi32(x->both[r]));
-            acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps(p->m[b], _mm512_set1_ps(x->d[r])),
-                                      _mm512_cvtepi32_ps(j), acc[r]);
-        }
+            add_half(0, &whole, first, p->scale[b][0]);
+            add_half(1, &whole, word_at((const uint8_t *)second, r), p->scale[b][1]);
+        } else
+            whole = _mm512_cvtepi32_ps(first);
+        add_factors(type, &acc[r], whole, p->d[b], p->m[b], x->d[r], x->s[r]);
+        if (type == CDZ_Q2_K) take_minima(p->minima[b], p->m[b], x->d[r], x->both[r], &acc[r]);
     }
 }
 

@@ -276,6 +276,12 @@ static const char *block_ahead(const cdz_attend *tile, size_t position, size_t f
 }
 
 #ifdef CDZ_ATTEND_PACKED
+/* Whether a position's keys and values are brought to the room first. */
+static bool to_room(const cdz_attend *tile, size_t position)
+{
+    return position < tile->n_packed || tile->type != CDZ_F32;
+}
+
 /* The keys of AT_ONCE positions to the room. */
 static void widen_keys_of(const cdz_attend *tile, size_t position, size_t end)
 {
@@ -311,12 +317,11 @@ typedef struct keys_at {
 static keys_at keys_of(const cdz_attend *tile, size_t position, size_t first, size_t end)
 {
 #ifdef CDZ_ATTEND_PACKED
-    if (position < tile->n_packed) {
-        unpack_keys(tile, position, AT_ONCE);
-        return (keys_at){(const char *)tile->room, (const char *)tile->room};
-    }
-    if (tile->type != CDZ_F32) {
-        widen_keys_of(tile, position, end);
+    if (to_room(tile, position)) {
+        if (position < tile->n_packed)
+            unpack_keys(tile, position, AT_ONCE);
+        else
+            widen_keys_of(tile, position, end);
         return (keys_at){(const char *)tile->room, (const char *)tile->room};
     }
 #endif
@@ -469,12 +474,11 @@ static const char *values_of(const cdz_attend *tile, size_t position, size_t end
 {
     (void)end;
 #ifdef CDZ_ATTEND_PACKED
-    if (position < tile->n_packed) {
-        unpack_values(tile, position / CDZ_KV_BLOCK * CDZ_KV_BLOCK);
-        return (const char *)tile->room;
-    }
-    if (tile->type != CDZ_F32) {
-        widen_values_of(tile, position, end);
+    if (to_room(tile, position)) {
+        if (position < tile->n_packed)
+            unpack_values(tile, position / CDZ_KV_BLOCK * CDZ_KV_BLOCK);
+        else
+            widen_values_of(tile, position, end);
         return (const char *)tile->room;
     }
 #else

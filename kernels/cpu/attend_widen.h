@@ -51,20 +51,14 @@ CDZ_INLINE void widen_value_run(cdz_dtype type, float *to, const char *from, __m
     }
 }
 
-/* For `bytes` from `at` on, which are widened some blocks later; NULL: nothing. Some at a time: all of a block's would keep the loads of
- * this one waiting. */
-CDZ_INLINE void ask_to_widen(const char *at, size_t bytes)
-{
-    for (size_t i = 0; at && i < bytes; i += CDZ_LINE_BYTES) _mm_prefetch(at + i, _MM_HINT_T1);
-}
-
-/* n runs of the keys of eight positions. */
+/* n runs of the keys of eight positions. At `ahead` lies what is widened some blocks later, NULL: nothing; it is asked for some at a
+ * time: all of a block's would keep the loads of this one waiting. */
 CDZ_INLINE void widen_key_runs(cdz_dtype type, float *to, const char *from, size_t n,
                                const char *ahead)
 {
     const size_t bytes = CDZ_KV_FACTORS + cdz_kv_run_bytes(type) * CDZ_POSITION_GROUP;
     for (size_t i = 0; i < n; i++) {
-        ask_to_widen(ahead ? ahead + i * bytes : NULL, bytes);
+        if (ahead) cdz_ask_lines(ahead + i * bytes, bytes);
         widen_key_run(type, to + i * CDZ_KV_RUN * CDZ_POSITION_GROUP, from + i * bytes);
     }
 }
@@ -75,13 +69,13 @@ CDZ_INLINE void widen_value_runs(cdz_dtype type, float *to, const char *from, si
 {
     const size_t n = cdz_kv_run_bytes(type), runs = dim / CDZ_KV_RUN;
     const char *numbers = from + 2 * dim;
-    ask_to_widen(ahead, 2 * dim);
+    if (ahead) cdz_ask_lines(ahead, 2 * dim);
     for (size_t r = 0; r < runs; r++) {
         float factors[CDZ_KV_BLOCK];
         for (size_t p = 0; p < CDZ_KV_BLOCK; p += AT_A_TIME)
             _mm256_storeu_ps(factors + p, load8(CDZ_F16, from, r * CDZ_KV_BLOCK + p));
         for (size_t p = 0; p < CDZ_KV_BLOCK; p++) {
-            if (r == 0) ask_to_widen(ahead ? ahead + 2 * dim + p * runs * n : NULL, runs * n);
+            if (ahead && r == 0) cdz_ask_lines(ahead + 2 * dim + p * runs * n, runs * n);
             widen_value_run(type, to + p * dim + r * CDZ_KV_RUN, numbers + (p * runs + r) * n,
                             _mm256_set1_ps(factors[p]));
         }

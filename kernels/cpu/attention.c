@@ -114,7 +114,7 @@ static size_t each_tile(const call *c, size_t height, void (*visit)(void *arg, c
     return count;
 }
 
-/* The packed store of a tile; its room lies before the scores. */
+/* The packed store of a tile. */
 static void beside(const call *c, const tile *t, cdz_attend *a)
 {
     const cdz_kv *packed = c->how.packed;
@@ -125,8 +125,6 @@ static void beside(const call *c, const tile *t, cdz_attend *a)
                      (c->layer * packed->shape.n_kv_heads + t->kv_head) * packed->head_bytes;
     a->packed_stride = packed->block_bytes;
     a->packed_blocks = c->how.packed_blocks[t->row];
-    a->room = a->scores;
-    a->scores += CDZ_KV_BLOCK * a->head_dim;
 }
 
 /* Numbers of a value. */
@@ -170,13 +168,9 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
                           : NULL;
         query->sink = c->how.sinks ? c->how.sinks + head : NULL;
     }
-    if (a.latents) {
-        a.room = a.scores;
-        a.scores += CDZ_KV_BLOCK * wide;
-    }
     const size_t from = c->set->attend_widens[kv->shape.type];
     const bool widens = from && t->n >= from;
-    if (widens) {
+    if (a.latents || widens || c->how.packed) {
         a.room = a.scores;
         a.scores += CDZ_KV_BLOCK * dim;
     }

@@ -16,15 +16,6 @@ CDZ_INLINE words four_of_x(const cdz_x8 *x, int g)
     return _mm512_set1_epi32(four);
 }
 
-CDZ_INLINE void add_factors(cdz_dtype type, __m512 *acc, __m512 whole, __m512 d, __m512 m,
-                            const cdz_x8 *x)
-{
-    fma16(acc, whole, _mm512_mul_ps(d, _mm512_set1_ps(x->d)));
-    if (type == CDZ_Q4_1 || type == CDZ_Q5_1) fma16(acc, m, _mm512_set1_ps(x->s));
-    if (type == CDZ_Q4_K || type == CDZ_Q5_K)
-        *acc = _mm512_fnmadd_ps(m, _mm512_set1_ps(x->s), *acc);
-}
-
 /* Some rows of a tile by panels that lie `apart` bytes from each other, at a block. Its bytes are here because a call that
  * asks for them within the loop takes all sums from their registers. */
 typedef struct strip {
@@ -34,16 +25,6 @@ typedef struct strip {
     size_t tall; /* rows of the tile */
     bool ask;    /* for what comes after the block */
 } strip;
-
-/* The sums of half h of a block. */
-CDZ_INLINE void add_half(int h, __m512 *whole, words sums, __m512 scale)
-{
-    const __m512 part = _mm512_cvtepi32_ps(sums);
-    if (h == 0)
-        *whole = _mm512_mul_ps(part, scale);
-    else
-        fma16(whole, part, scale);
-}
 
 /* A block of 32 of `far` panels by `height` rows. Activations are loaded once for all panels: a load for each product
  * would take longer than the product. */
@@ -69,14 +50,7 @@ CDZ_INLINE void block(cdz_dtype type, int height, int far, const strip *s, const
     CDZ_UNROLL
     for (int i = 0; i < far * height; i++)
         add_factors(type, &acc[i], _mm512_cvtepi32_ps(sums[i]), f[i / height].d[at->sub],
-                    f[i / height].m[at->sub], &s->x[i % height]);
-}
-
-/* Q2_K's minima of both halves times the sums of theirs; each fits in 16 bits. */
-CDZ_INLINE void take_minima(words minima, __m512 dmin, const cdz_x8 *x, __m512 *acc)
-{
-    const words j = _mm512_madd_epi16(minima, _mm512_set1_epi32(both_sums(x)));
-    *acc = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, _mm512_set1_ps(x->d)), _mm512_cvtepi32_ps(j), *acc);
+                    f[i / height].m[at->sub], s->x[i % height].d, s->x[i % height].s);
 }
 
 /* The same for the types whose halves of 16 have scales of their own. What both halves come to is a whole number below 2^24, which
@@ -104,12 +78,12 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, co
     }
     const __m512 d = halves_at(w);
     CDZ_UNROLL
-    for (int r = 0; r < height; r++) add_factors(type, &acc[r], whole[r], d, d, &x[r]);
+    for (int r = 0; r < height; r++) add_factors(type, &acc[r], whole[r], d, d, x[r].d, x[r].s);
     if (type != CDZ_Q2_K) return;
     const words minima = minima_of(w, at->sub);
     const __m512 dmin = halves_at(w + 32);
     CDZ_UNROLL
-    for (int r = 0; r < height; r++) take_minima(minima, dmin, &x[r], &acc[r]);
+    for (int r = 0; r < height; r++) take_minima(minima, dmin, x[r].d, both_sums(&x[r]), &acc[r]);
 }
 
 /* For what comes after n bytes of the panels. Blocks of 32 are computed so fast that asking for them into the first cache keeps
@@ -282,8 +256,9 @@ CDZ_INLINE void unpacked_block(cdz_dtype type, int height, int far, const unpack
     CDZ_UNROLL
     for (int i = 0; i < far * height; i++) {
         const piece *p = &u->p[i / height];
-        add_factors(type, &acc[i], whole[i], p->d[b], p->m[b], &x[i % height]);
-        if (type == CDZ_Q2_K) take_minima(p->minima[b], p->m[b], &x[i % height], &acc[i]);
+        const cdz_x8 *own = &x[i % height];
+        add_factors(type, &acc[i], whole[i], p->d[b], p->m[b], own->d, own->s);
+        if (type == CDZ_Q2_K) take_minima(p->minima[b], p->m[b], own->d, both_sums(own), &acc[i]);
     }
 }
 
@@ -344,7 +319,7 @@ CDZ_INLINE void tile(cdz_dtype type, const cdz_int8_tile *t)
     switch (t->height) {
     case 96: tall_tile(type, 96, t); break;
     case 48: tall_tile(type, 48, t); break;
-    case 24: tall_tile(type, 24, t); break;
+    case CDZ_VNNI_TALL: tall_tile(type, CDZ_VNNI_TALL, t); break;
     case 12: /* of a large block more is worked out for every six rows than a second panel saves */
         if (is_large(type))
             all_panels(type, 12, 12, 1, t);

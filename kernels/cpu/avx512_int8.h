@@ -178,6 +178,32 @@ CDZ_INLINE words scale_of_16(cdz_dtype type, const uint8_t *w, int k)
     return _mm512_srai_epi32(_mm512_sll_epi32(word_at(w + 32, (size_t)k / 4), up), 24);
 }
 
+/* What the sums of half h of a block add to a number that float32 holds. */
+CDZ_INLINE void add_half(int h, __m512 *whole, words sums, __m512 scale)
+{
+    const __m512 part = _mm512_cvtepi32_ps(sums);
+    if (h == 0)
+        *whole = _mm512_mul_ps(part, scale);
+    else
+        fma16(whole, part, scale);
+}
+
+/* What a block's sums make of an output: d and m are the weights' factors, xd and xs the activations'. */
+CDZ_INLINE void add_factors(cdz_dtype type, __m512 *acc, __m512 whole, __m512 d, __m512 m, float xd,
+                            float xs)
+{
+    fma16(acc, whole, _mm512_mul_ps(d, _mm512_set1_ps(xd)));
+    if (type == CDZ_Q4_1 || type == CDZ_Q5_1) fma16(acc, m, _mm512_set1_ps(xs));
+    if (type == CDZ_Q4_K || type == CDZ_Q5_K) *acc = _mm512_fnmadd_ps(m, _mm512_set1_ps(xs), *acc);
+}
+
+/* Q2_K's minima of both halves times the sums of theirs; each fits in 16 bits. */
+CDZ_INLINE void take_minima(words minima, __m512 dmin, float xd, int both, __m512 *acc)
+{
+    const words j = _mm512_madd_epi16(minima, _mm512_set1_epi32(both));
+    *acc = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, _mm512_set1_ps(xd)), _mm512_cvtepi32_ps(j), *acc);
+}
+
 enum {
     MOST_PIECE = 8, /* blocks of 32 columns that are unpacked together: a large block, */
     PIECE = 4       /* or as many small ones */

@@ -49,6 +49,7 @@ const cdz_kernel_set cdz_avx512_set = {.int8_tile = CDZ_INT8_TILES(cdz_avx2_int8
                                        EVERYTHING_ELSE};
 #endif
 #if defined(CDZ_SET_VNNI) || defined(CDZ_SET_AMX) || defined(CDZ_SET_BF16)
+/* Tall tiles take activations 128 too great. */
 static void quantise_for_vnni(cdz_x8 *tile, size_t height, size_t row, const float *x, size_t blocks)
 {
     quantise_x(tile + row, height, x, blocks);

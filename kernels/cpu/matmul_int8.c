@@ -21,7 +21,7 @@ enum {
         CDZ_M_BLOCK * CDZ_PANEL_ROWS, /* in scratch, after a chunk's outputs: those of a panel */
     LARGEST_BLOCK = 256,
     ROUND_ALONE = 65536, /* floats of activations that the caller rounds by itself */
-    ROUND_ROWS = 4
+    ROUND_ROWS = 4       /* of a task: so many of a cdz_x8 fill whole lines */
 };
 
 /* ---- activations ---- */

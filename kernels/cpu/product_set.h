@@ -90,9 +90,8 @@ static inline void cdz_copy_outputs(float *y, size_t ldy, const float *out, size
 {
     enum { AHEAD = 48, LINE = 64 / sizeof(float), FOR_WRITING = 1, IN_SECOND_LEVEL = 2 };
     for (size_t r = 0; r < m; r++) {
-        const float *coming = y + (r + AHEAD) * ldy;
         for (size_t i = 0; r + AHEAD < m && i < n; i += LINE)
-            __builtin_prefetch(coming + i, FOR_WRITING, IN_SECOND_LEVEL);
+            __builtin_prefetch(y + (r + AHEAD) * ldy + i, FOR_WRITING, IN_SECOND_LEVEL);
         memcpy(y + r * ldy, out + r * ldo, n * sizeof *out);
     }
 }
