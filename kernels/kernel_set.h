@@ -99,12 +99,12 @@ typedef struct cdz_lane_tile {
 typedef struct cdz_x8 {
     int8_t q[32];
     float d;
-    float s;      /* d * sum, rounded */
-    int32_t sum;  /* of q */
-    int32_t half; /* of the first 16 */
+    float s;         /* d * sum, rounded */
+    int32_t sum;     /* of q */
+    int16_t half[2]; /* of its first and second 16 */
 } cdz_x8;
 
-enum { CDZ_X8 = 32, CDZ_X8_TALL = 12 };
+enum { CDZ_X8 = 32 };
 
 /* A product of panels with a tile of rounded activations: y[r * ldy + 16 * p + i], r < height, is set
  * when first and gone on with otherwise. */
@@ -244,7 +244,8 @@ typedef struct cdz_kernel_set {
     cdz_to_panel_fn *to_panel;
     cdz_int8_fn *int8_tile[CDZ_N_DTYPES];
     size_t int8_heights[8]; /* tallest first, 1 last */
-    size_t int8_spare; /* a tile of more than twelve rows is worth it if no more than 1 in so many is missing */
+    size_t int8_full;       /* a tile of no more rows is taken whatever is missing, */
+    size_t int8_spare;      /* a taller one if no more than 1 row in so many is */
     /* to[i * step] = block i of x */
     void (*quantise_x)(cdz_x8 *to, size_t step, const float *x, size_t blocks);
     /* Row `row` of a tile of `height`, as the set's own kernels want it (cpu/amx.h, cpu/avx512_int8.c). NULL: as (blocks, height). */

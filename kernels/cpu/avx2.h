@@ -30,6 +30,14 @@ CDZ_INLINE void fma8(__m256 *acc, __m256 a, __m256 b)
 #endif
 }
 
+#if defined(CDZ_HAVE_X86)
+/* Keeps gcc from adding up products as a tree, which takes more registers than there are. */
+CDZ_INLINE void in_order(__m256i *sum)
+{
+    __asm__("" : "+x"(*sum));
+}
+#endif
+
 /* acc += a * b, lane by lane; or of lanes of two bf16 numbers the product of the second ones, then that of the first. */
 CDZ_INLINE void multiply_add8(bool bf16_pairs, __m256 *acc, __m256 a, __m256 b)
 {

@@ -47,7 +47,8 @@ CDZ_INLINE __m256 s_of(const activations *x)
 
 CDZ_INLINE words start_of(cdz_dtype type, const activations *x, int half)
 {
-    return _mm256_set1_epi32(-offset_of(type) * sum_of(type, x, half));
+    return _mm256_mullo_epi32(_mm256_set1_epi32(sum_of(type, x, half)),
+                              _mm256_set1_epi32(-offset_of(type)));
 }
 
 CDZ_INLINE words both_of(const activations *x)
@@ -112,6 +113,9 @@ CDZ_INLINE void multiply(words *sum, words x, words w)
 #endif
 
 #include "cpu/int8_tile.h"
+#if defined(CDZ_HAVE_X86)
+#include "cpu/avx2_tall.h"
+#endif
 
 /* `far` panels in step: as many streams from memory. */
 CDZ_INLINE void all_panels(cdz_dtype type, int height, int far, const cdz_int8_tile *t)
@@ -130,7 +134,10 @@ CDZ_INLINE void tile(cdz_dtype type, const cdz_int8_tile *t)
     switch (t->height) {
     case 4: all_panels(type, 4, 1, t); break;
     case 2: all_panels(type, 2, 2, t); break;
-    default: all_panels(type, 1, is_large(type) ? 2 : 4, t); break;
+#if defined(CDZ_HAVE_X86)
+    default: tall_tile(type, t); break;
+#endif
+    case 1: all_panels(type, 1, is_large(type) ? 2 : 4, t); break;
     }
 }
 

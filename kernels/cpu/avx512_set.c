@@ -44,7 +44,9 @@
 
 #if defined(CDZ_SET_AVX512)
 const cdz_kernel_set cdz_avx512_set = {.int8_tile = CDZ_INT8_TILES(cdz_avx2_int8),
-                                       .int8_heights = {4, 2, 1},
+                                       .int8_heights = {48, 24, 16, 12, 8, 4, 2, 1},
+                                       .int8_full = 4,
+                                       .int8_spare = 7,
                                        PAIRS(pairs),
                                        EVERYTHING_ELSE};
 #endif
@@ -61,7 +63,7 @@ static void quantise_for_vnni(cdz_x8 *tile, size_t height, size_t row, const flo
 
 #define BY_VNNI                                                                                    \
     .int8_tile = CDZ_INT8_TILES(cdz_vnni_int8), .int8_heights = {96, 48, 24, 12, 8, 4, 2, 1},      \
-    .int8_spare = 12, .quantise_in_tile = quantise_for_vnni
+    .int8_full = 12, .int8_spare = 12, .quantise_in_tile = quantise_for_vnni
 #endif
 
 #if defined(CDZ_SET_VNNI)
@@ -87,6 +89,7 @@ static void quantise_in_tile(cdz_x8 *tile, size_t height, size_t row, const floa
 
 const cdz_kernel_set cdz_amx_set = {.int8_tile = CDZ_INT8_TILES(cdz_amx_int8),
                                     .int8_heights = {64, 32, 24, 12, 8, 4, 2, 1},
+                                    .int8_full = 12,
                                     .int8_spare = 4,
                                     .quantise_in_tile = quantise_in_tile,
                                     .parts_product = cdz_amx_parts_product,

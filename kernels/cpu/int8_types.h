@@ -40,14 +40,15 @@ CDZ_INLINE bool is_large(cdz_dtype type)
 /* The sum of a block's activations that meet one scale: of all, or of the first (0) or second (1) sixteen. */
 CDZ_INLINE int sum_of(cdz_dtype type, const cdz_x8 *x, int half)
 {
-    return !has_halves(type) ? x->sum : half ? x->sum - x->half : x->half;
+    return has_halves(type) ? x->half[half] : x->sum;
 }
 
-/* The sums of both sixteens, which fit in 16 bits each. */
+/* The sums of both sixteens. */
 CDZ_INLINE int both_sums(const cdz_x8 *x)
 {
-    const uint32_t low = (uint32_t)x->half & 0xffff, high = (uint32_t)(x->sum - x->half);
-    return (int)(low | high << 16);
+    int32_t both;
+    memcpy(&both, x->half, sizeof both);
+    return both;
 }
 
 #endif

@@ -33,16 +33,15 @@ typedef struct rounded {
     size_t m, blocks;
 } rounded;
 
-enum { NEVER_SPARSE = 12 }; /* tiles of no more rows are taken whatever is missing */
-
 /* Of the tile that begins at row: the tallest, or the lowest that holds what is left, if it is not too sparse. */
 static size_t height_at(const rounded *x, size_t row)
 {
-    const size_t *heights = x->set->int8_heights, left = x->m - row;
+    const cdz_kernel_set *set = x->set;
+    const size_t *heights = set->int8_heights, left = x->m - row;
     size_t i = 0;
     while (heights[i] > 1 && heights[i + 1] >= left) i++;
-    while (heights[i] > NEVER_SPARSE && left < heights[i] &&
-           (heights[i] - left) * x->set->int8_spare > heights[i])
+    while (heights[i] > set->int8_full && left < heights[i] &&
+           (heights[i] - left) * set->int8_spare > heights[i])
         i++;
     return heights[i];
 }

@@ -28,7 +28,8 @@ static inline void round_block(cdz_x8 *to, const float *x, float inverse)
     for (size_t i = 0; i < CDZ_X8 / 2; i++) half += q[i];
     for (size_t i = 0; i < CDZ_X8; i++) sum += q[i];
     to->sum = sum;
-    to->half = half;
+    to->half[0] = (int16_t)half;
+    to->half[1] = (int16_t)(sum - half);
 }
 
 static void quantise_x(cdz_x8 *to, size_t step, const float *x, size_t blocks)

@@ -144,7 +144,7 @@ float cdz_int8_dot(cdz_dtype dtype, const void *row, const cdz_x8 *x, size_t ste
         const int whole = w.scale[0] * sum[0] + w.scale[1] * sum[1];
         acc = fmaf((float)whole, w.d * x->d, acc);
         if (has_minimum(dtype)) acc = fmaf(w.m, x->s, acc);
-        const int low = w.minimum[0] * x->half + w.minimum[1] * (x->sum - x->half);
+        const int low = w.minimum[0] * x->half[0] + w.minimum[1] * x->half[1];
         if (dtype == CDZ_Q2_K) acc = fmaf(-(w.m * x->d), (float)low, acc);
     }
     return acc;
