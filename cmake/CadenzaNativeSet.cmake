@@ -1,15 +1,22 @@
 # The best kernel set that a machine runs, told from its /proc/cpuinfo as kernels/cpu/machine.c tells it by cpuid: AVX2,
-# AVX512, VNNI, BF16, AMX or nothing.
+# AVXVNNI, AVX512, VNNI, BF16, AMX or nothing.
 function(cadenza_native_set found cpuinfo)
     file(STRINGS ${cpuinfo} flags REGEX "^flags" LIMIT_COUNT 1)
     string(REGEX REPLACE "^flags[ \t]*:" "" flags "${flags}")
     separate_arguments(flags)
     set(best "")
+    set(without_avx512 AVX2)
+    if("avx_vnni" IN_LIST flags)
+        set(without_avx512 AVXVNNI)
+    endif()
     foreach(set_and_flags "AVX2 avx2 fma f16c" "AVX512 avx512f avx512vl avx512bw avx512dq" "VNNI avx512_vnni" "BF16 avx512_bf16" "AMX amx_tile amx_int8 amx_bf16")
         separate_arguments(wanted UNIX_COMMAND "${set_and_flags}")
         list(POP_FRONT wanted name)
         foreach(flag ${wanted})
             if(NOT flag IN_LIST flags)
+                if(best STREQUAL "AVX2")
+                    set(best ${without_avx512})
+                endif()
                 set(${found} "${best}" PARENT_SCOPE)
                 return()
             endif()

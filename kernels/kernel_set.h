@@ -285,6 +285,7 @@ typedef struct cdz_kernel_set {
 extern const cdz_kernel_set cdz_scalar_set;
 #if defined(CDZ_HAVE_X86)
 extern const cdz_kernel_set cdz_avx2_set;
+extern const cdz_kernel_set cdz_avx2_vnni_set;
 extern const cdz_kernel_set cdz_avx512_set;
 extern const cdz_kernel_set cdz_avx512_vnni_set;
 extern const cdz_kernel_set cdz_avx512_bf16_set; /* and VNNI */

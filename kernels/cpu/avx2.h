@@ -108,6 +108,7 @@ void cdz_avx2_attend_q4_0(const cdz_attend *tile);
 void cdz_avx2_attend_packed(const cdz_attend *tile);
 
 CDZ_INT8_DECLARE(cdz_avx2_int8)
+CDZ_INT8_DECLARE(cdz_avx2_vnni_int8)
 cdz_to_panel_fn cdz_avx2_to_panel;
 
 cdz_dot_fn cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16;

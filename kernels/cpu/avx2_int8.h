@@ -1,7 +1,8 @@
 /* avx2_int8.h - products with int8 activations by lanes, as CDZ_INT8_NAMES_type: eight rows of a panel to a register, a word of
  * four weights each. On x86 unsigned weights times signed activations add up in pairs in 16 bits, as long as they cannot
  * overflow, then in 32; whole bytes (Q8_0) multiply as |w| and x with the sign of w, so that -128 is right
- * too. arm64 multiplies signed bytes, and adds in 32 at once. Integers are exact, so the bits are those of ref_int8.c. */
+ * too. With AVX-VNNI they add in 32 at once, and whole bytes are 128 too great; arm64 multiplies signed bytes. Integers are
+ * exact, so the bits are those of ref_int8.c. */
 #ifndef CDZ_CPU_AVX2_INT8_H
 #define CDZ_CPU_AVX2_INT8_H
 
@@ -45,10 +46,19 @@ CDZ_INLINE __m256 s_of(const activations *x)
     return _mm256_set1_ps(x->s);
 }
 
+/* What comes off the weights as they are multiplied. */
+CDZ_INLINE int taken_off(cdz_dtype type)
+{
+#if defined(__AVXVNNI__)
+    if (type == CDZ_Q8_0) return 128;
+#endif
+    return offset_of(type);
+}
+
 CDZ_INLINE words start_of(cdz_dtype type, const activations *x, int half)
 {
     return _mm256_mullo_epi32(_mm256_set1_epi32(sum_of(type, x, half)),
-                              _mm256_set1_epi32(-offset_of(type)));
+                              _mm256_set1_epi32(-taken_off(type)));
 }
 
 CDZ_INLINE words both_of(const activations *x)
@@ -80,7 +90,7 @@ CDZ_INLINE size_t asked_of_block(cdz_dtype type)
     return cdz_dtype_bytes(type) * CDZ_PANEL_ROWS;
 }
 
-#if defined(CDZ_HAVE_X86)
+#if defined(CDZ_SUMS_IN_16)
 /* Words whose products with activations may be added in 16 bits: 2 * largest weight * 127 each. */
 CDZ_INLINE int words_together(cdz_dtype type)
 {
@@ -93,6 +103,12 @@ CDZ_INLINE int words_together(cdz_dtype type)
     default: return 8;
     }
 }
+
+CDZ_INLINE words operand(cdz_dtype type, words w)
+{
+    (void)type;
+    return w;
+}
 #else
 CDZ_INLINE int words_together(cdz_dtype type)
 {
@@ -100,15 +116,23 @@ CDZ_INLINE int words_together(cdz_dtype type)
     return 1;
 }
 
-CDZ_INLINE words operand(words w)
+CDZ_INLINE words operand(cdz_dtype type, words w)
 {
+#if defined(__AVXVNNI__)
+    if (type == CDZ_Q8_0) return _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+#endif
+    (void)type;
     return w;
 }
 
 CDZ_INLINE void multiply(words *sum, words x, words w)
 {
+#if defined(__AVXVNNI__)
+    *sum = _mm256_dpbusd_avx_epi32(*sum, w, x);
+#else
     sum->low = cdz_add_products(sum->low, w.low, x.low);
     sum->high = cdz_add_products(sum->high, w.high, x.high);
+#endif
 }
 #endif
 

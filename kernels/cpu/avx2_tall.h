@@ -1,6 +1,6 @@
 /* avx2_tall.h - tall tiles of products with int8 activations: a piece of a panel is unpacked once, and meets all rows of the
- * tile, four at a time by both halves of the panel: eight sums in 16 bits, a word of activations loaded for both. Whole bytes
- * (Q8_0) have nothing to unpack: four rows meet a half of the panel as it lies. Part of avx2_int8.h, for x86. */
+ * tile, four at a time by both halves of the panel: eight sums, a word of activations loaded for both. Without AVX-VNNI whole
+ * bytes (Q8_0) have nothing to unpack: four rows meet a half of the panel as it lies. Part of avx2_int8.h, for x86. */
 #ifndef CDZ_CPU_AVX2_TALL_H
 #define CDZ_CPU_AVX2_TALL_H
 
@@ -29,8 +29,8 @@ typedef struct piece {
 /* A block of a panel, by the panel's halves. */
 typedef struct unpacked {
     words q[8][HALVES];     /* of four weights, unsigned */
-    words scale[2][HALVES]; /* of both sixteens, twice in a word */
-    words off[HALVES];      /* off_of */
+    words scale[2][HALVES]; /* of both sixteens: where sums are in 16 bits, twice in a word */
+    words off[HALVES];      /* start_of_halves, there */
     words minima[HALVES];
     __m256 d[HALVES], m[HALVES];
 } unpacked;
@@ -50,14 +50,18 @@ CDZ_INLINE void unpack_half(cdz_dtype type, const place *at, size_t half, const 
                             unpacked *to)
 {
     CDZ_UNROLL
-    for (int g = 0; g < 8; g++) to->q[g][half] = weights(type, at, g);
+    for (int g = 0; g < 8; g++) to->q[g][half] = operand(type, weights(type, at, g));
     to->d[half] = f->d[has_halves(type) ? 0 : at->sub];
     to->m[half] = f->m[has_halves(type) ? 0 : at->sub];
     if (!has_halves(type)) return;
+#if defined(CDZ_SUMS_IN_16)
     const scales_of_16 s = both_scales(type, at);
     to->scale[0][half] = s.each[0];
     to->scale[1][half] = s.each[1];
     to->off[half] = s.off;
+#else
+    for (int h = 0; h < 2; h++) to->scale[h][half] = scale_of_16(type, at->w, 2 * at->sub + h);
+#endif
     if (type == CDZ_Q2_K) to->minima[half] = minima_of(at->w, at->sub);
 }
 
@@ -78,6 +82,14 @@ CDZ_INLINE void unpack(cdz_dtype type, const uint8_t *panel, unpacked *to)
     }
 }
 
+/* ---- four rows by a block ---- */
+
+#if defined(CDZ_SUMS_IN_16)
+CDZ_INLINE bool is_unpacked(cdz_dtype type)
+{
+    return type != CDZ_Q8_0;
+}
+
 /* Products of words [from, to) with four rows of activations, added in 16 bits. */
 CDZ_INLINE void add_in_16(const unpacked *u, int from, int to, const cdz_x8 *x, words *part)
 {
@@ -93,21 +105,9 @@ CDZ_INLINE void add_in_16(const unpacked *u, int from, int to, const cdz_x8 *x, 
     }
 }
 
-/* What the sums of half a panel's rows make of their outputs. */
-CDZ_INLINE void add_sums(cdz_dtype type, const unpacked *u, size_t half, const cdz_x8 *x,
-                         words sums, __m256 *acc)
-{
-    const words begin = has_halves(type) ? start_of_halves(u->off[half], x) : start_of(type, x, 0);
-    if (offset_of(type)) sums = _mm256_add_epi32(sums, begin);
-    add_factors(type, acc, sums, u->d[half], u->m[half], x);
-    if (type == CDZ_Q2_K) take_minima(u->minima[half], u->m[half], x, acc);
-}
-
-/* A block by four rows. */
-CDZ_INLINE void four_rows(cdz_dtype type, const unpacked *u, const cdz_x8 *x, __m256 *acc)
+CDZ_INLINE void sum_block(cdz_dtype type, const unpacked *u, const cdz_x8 *x, words *sums)
 {
     const int step = has_halves(type) ? words_of_half(type) : words_together(type);
-    words sums[TALL_SUMS];
     CDZ_UNROLL
     for (int g = 0; g < 8; g += step) {
         words part[TALL_SUMS];
@@ -120,10 +120,60 @@ CDZ_INLINE void four_rows(cdz_dtype type, const unpacked *u, const cdz_x8 *x, __
             sums[i] = g == 0 ? more : _mm256_add_epi32(sums[i], more);
         }
     }
+    if (!offset_of(type)) return;
     CDZ_UNROLL
-    for (int i = 0; i < TALL_SUMS; i++)
-        add_sums(type, u, (size_t)i % HALVES, &x[i / HALVES], sums[i], &acc[i]);
+    for (int i = 0; i < TALL_SUMS; i++) {
+        const cdz_x8 *own = &x[i / HALVES];
+        const words begin =
+            has_halves(type) ? start_of_halves(u->off[i % HALVES], own) : start_of(type, own, 0);
+        sums[i] = _mm256_add_epi32(sums[i], begin);
+    }
 }
+#else
+CDZ_INLINE bool is_unpacked(cdz_dtype type)
+{
+    (void)type;
+    return true;
+}
+
+CDZ_INLINE void sum_block(cdz_dtype type, const unpacked *u, const cdz_x8 *x, words *sums)
+{
+    const int parts = has_halves(type) ? 2 : 1, each = 8 / parts;
+    CDZ_UNROLL
+    for (int h = 0; h < parts; h++) {
+        words part[TALL_SUMS];
+        CDZ_UNROLL
+        for (int i = 0; i < TALL_SUMS; i++) part[i] = start_of(type, &x[i / HALVES], h);
+        CDZ_UNROLL
+        for (int g = each * h; g < each * (h + 1); g++) {
+            CDZ_UNROLL
+            for (int i = 0; i < TALL_SUMS; i++)
+                multiply(&part[i], words_of_x(&x[i / HALVES], g), u->q[g][i % HALVES]);
+        }
+        CDZ_UNROLL
+        for (int i = 0; i < TALL_SUMS; i++) {
+            const words scaled =
+                parts == 2 ? _mm256_mullo_epi32(part[i], u->scale[h][i % HALVES]) : part[i];
+            sums[i] = h == 0 ? scaled : _mm256_add_epi32(sums[i], scaled);
+        }
+    }
+}
+#endif
+
+CDZ_INLINE void four_rows(cdz_dtype type, const unpacked *u, const cdz_x8 *x, __m256 *acc)
+{
+    words sums[TALL_SUMS];
+    sum_block(type, u, x, sums);
+    CDZ_UNROLL
+    for (int i = 0; i < TALL_SUMS; i++) {
+        const int half = i % HALVES;
+        const cdz_x8 *own = &x[i / HALVES];
+        add_factors(type, &acc[i], sums[i], u->d[half], u->m[half], own);
+        if (type == CDZ_Q2_K) take_minima(u->minima[half], u->m[half], own, &acc[i]);
+    }
+}
+
+/* ---- pieces ---- */
 
 /* Activations of a piece lie one after the other, but four rows meet only some of every block: too scattered for the processor
  * to see what comes. */
@@ -191,11 +241,11 @@ CDZ_INLINE void all_rows(cdz_dtype type, const piece *p)
 {
     const size_t per = cdz_dtype_block(type) / 32, bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS;
     unpacked u[MOST_PIECE]; /* much of it is never used: not cleared */
-    for (size_t b = 0; type != CDZ_Q8_0 && b < p->n; b += per)
+    for (size_t b = 0; is_unpacked(type) && b < p->n; b += per)
         unpack(type, p->w + b / per * bytes, u + b);
     for (size_t row = 0; row < p->tall; row += TALL_ROWS) {
         if (p->bytes_of_row) ask_for_weights(p, row);
-        if (type != CDZ_Q8_0) {
+        if (is_unpacked(type)) {
             rows_by_unpacked(type, p, row, u);
             continue;
         }

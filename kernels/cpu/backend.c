@@ -31,6 +31,9 @@ static const struct variant {
 #if defined(CDZ_SET_AVX512)
     {"avx512", &cdz_avx512_set, cdz_machine_has_avx512},
 #endif
+#if defined(CDZ_SET_AVXVNNI)
+    {"avx2", &cdz_avx2_vnni_set, cdz_machine_has_avx_vnni},
+#endif
 #if defined(CDZ_SET_AVX2)
     {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
 #endif

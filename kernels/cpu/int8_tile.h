@@ -10,7 +10,7 @@
  *   load_sums, store_sums           outputs
  *   words_together                  words by which add_words adds
  *   asked_of_block                  bytes that are asked for ahead of a block
- *   operand, words_of_x, multiply   of arm64: weights and activations as the instruction takes them, and it */
+ *   operand, words_of_x, multiply   where it adds in 32 bits: weights and activations as the instruction takes them, and it */
 #ifndef CDZ_CPU_INT8_TILE_H
 #define CDZ_CPU_INT8_TILE_H
 
@@ -195,7 +195,7 @@ CDZ_INLINE int words_of_half(cdz_dtype type)
     return words_together(type) < 4 ? words_together(type) : 4;
 }
 
-#if defined(CDZ_HAVE_X86)
+#if defined(CDZ_SUMS_IN_16)
 /* Words [from, to) by all rows: their products are added in 16 bits, pairs of those, times factors, to n sums in 32. */
 CDZ_INLINE void add_scaled(cdz_dtype type, int n, const place *at, int from, int to,
                            const activations *x, words factor, words *sums)
@@ -265,7 +265,7 @@ CDZ_INLINE void add_words(cdz_dtype type, int n, const place *at, int from, int 
 {
     words u[8];
     CDZ_UNROLL
-    for (int g = from; g < to; g += AT_ONCE) u[g - from] = operand(weights(type, at, g));
+    for (int g = from; g < to; g += AT_ONCE) u[g - from] = operand(type, weights(type, at, g));
     CDZ_UNROLL
     for (int r = 0; r < n; r++) {
         CDZ_UNROLL

@@ -5,6 +5,11 @@
 #include "cpu/ahead.h"
 #include "cpu/avx2.h"
 
+/* Whether products of bytes add up in 16 bits first, for want of an instruction that adds them in 32. */
+#if defined(CDZ_HAVE_X86) && !defined(__AVXVNNI__)
+#define CDZ_SUMS_IN_16
+#endif
+
 /* What comes off the unsigned numbers that a type is stored as. */
 CDZ_INLINE int offset_of(cdz_dtype type)
 {

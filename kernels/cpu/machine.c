@@ -19,6 +19,7 @@
 #if defined(CDZ_HAVE_X86)
 typedef struct cpu_features {
     unsigned ecx1, ebx7, ecx7, edx7; /* leaf 1 and leaf 7 */
+    unsigned more;                   /* leaf 7, sub-leaf 1: eax */
     uint64_t saved;                  /* XCR0: register states the system saves */
 } cpu_features;
 
@@ -40,6 +41,7 @@ static cpu_features features(void)
     f.ebx7 = ebx;
     f.ecx7 = ecx;
     f.edx7 = edx;
+    if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) f.more = eax;
     return f;
 }
 
@@ -48,6 +50,12 @@ bool cdz_machine_has_avx2(void)
     const cpu_features f = features();
     const unsigned leaf1 = bit_AVX | bit_FMA | bit_F16C;
     return (f.saved & 0x6) == 0x6 && (f.ecx1 & leaf1) == leaf1 && (f.ebx7 & bit_AVX2);
+}
+
+bool cdz_machine_has_avx_vnni(void)
+{
+    enum { AVX_VNNI = 1 << 4 };
+    return cdz_machine_has_avx2() && (features().more & AVX_VNNI);
 }
 
 bool cdz_machine_has_avx512(void)
@@ -64,9 +72,8 @@ bool cdz_machine_has_vnni(void)
 
 bool cdz_machine_has_bf16(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return cdz_machine_has_vnni() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
-           (eax & 1u << 5);
+    enum { AVX512_BF16 = 1 << 5 };
+    return cdz_machine_has_vnni() && (features().more & AVX512_BF16);
 }
 
 /* Linux saves the eight kilobytes of the tiles for processes that asked for it, threads to come included. It refuses where a

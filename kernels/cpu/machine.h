@@ -8,10 +8,11 @@
 
 /* They ask the processor, and whether the operating system saves the registers. Each is there on the machines that it is
  * about. */
-bool cdz_machine_has_avx2(void);   /* AVX2, FMA, F16C */
-bool cdz_machine_has_avx512(void); /* also F, VL, BW, DQ */
-bool cdz_machine_has_vnni(void);   /* also AVX512_VNNI */
-bool cdz_machine_has_bf16(void);   /* also AVX512_BF16 */
+bool cdz_machine_has_avx2(void);     /* AVX2, FMA, F16C */
+bool cdz_machine_has_avx_vnni(void); /* also AVX-VNNI */
+bool cdz_machine_has_avx512(void);   /* also F, VL, BW, DQ */
+bool cdz_machine_has_vnni(void);     /* also AVX512_VNNI */
+bool cdz_machine_has_bf16(void);     /* also AVX512_BF16 */
 bool cdz_machine_has_amx(
     void); /* also AMX, tiles with INT8 and BF16, and the system lets this process use them */
 bool cdz_machine_has_dotprod(void); /* arm64's SDOT */

@@ -68,8 +68,9 @@ CDZ_INLINE __m256 halves_at(const uint8_t *at)
 }
 
 /* Eight columns of a row in a half of a register. */
-CDZ_INLINE words operand(words w)
+CDZ_INLINE words operand(cdz_dtype type, words w)
 {
+    (void)type;
     return (words){vzip1q_s32(w.low, w.high), vzip2q_s32(w.low, w.high)};
 }
 

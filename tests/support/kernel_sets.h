@@ -16,6 +16,10 @@ static inline void each_set(void (*check)(const cdz_kernel_set *set))
     check(&cdz_scalar_set);
 #if defined(CDZ_HAVE_X86)
     if (cdz_cpu_variant_runs_here("avx2")) check(&cdz_avx2_set);
+    if (cdz_machine_has_avx_vnni())
+        check(&cdz_avx2_vnni_set);
+    else
+        print_message("skipped: AVX-VNNI's kernels do not run on this machine\n");
     if (cdz_cpu_variant_runs_here("avx512")) check(&cdz_avx512_set);
     if (cdz_machine_has_vnni()) check(&cdz_avx512_vnni_set);
     if (cdz_machine_has_bf16()) check(&cdz_avx512_bf16_set);
