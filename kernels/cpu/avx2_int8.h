@@ -158,10 +158,10 @@ CDZ_INLINE void tile(cdz_dtype type, const cdz_int8_tile *t)
     switch (t->height) {
     case 4: all_panels(type, 4, 1, t); break;
     case 2: all_panels(type, 2, 2, t); break;
+    case 1: all_panels(type, 1, is_large(type) ? 2 : 4, t); break;
 #if defined(CDZ_HAVE_X86)
     default: tall_tile(type, t); break;
 #endif
-    case 1: all_panels(type, 1, is_large(type) ? 2 : 4, t); break;
     }
 }
 
