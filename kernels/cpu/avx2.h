@@ -126,4 +126,19 @@ CDZ_INT8_DECLARE(cdz_neon_dotprod)
 CDZ_INT8_DECLARE(cdz_neon_i8mm)
 cdz_dot_fn cdz_neon_dot_pairs;
 
+/* In the table of a set: what NEON has of them too. */
+#define CDZ_AVX2_KERNELS                                                                           \
+    .dot = {cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16,                                 \
+            CDZ_BLOCK_KERNELS(cdz_avx2_dot)},                                                      \
+    .n_tile = 16, .heights = {6, 4, 2},                                                            \
+    .pack_weights = {cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16},                    \
+    .pack_rows = cdz_avx2_pack_rows, .lane_tile = cdz_avx2_lane_tile,                              \
+    .to_panel = cdz_avx2_to_panel,                                                                 \
+    .attend = {[CDZ_F32] = cdz_avx2_attend,                                                        \
+               [CDZ_F16] = cdz_avx2_attend_f16,                                                    \
+               [CDZ_BF16] = cdz_avx2_attend_bf16,                                                  \
+               [CDZ_Q8_0] = cdz_avx2_attend_q8_0,                                                  \
+               [CDZ_Q4_0] = cdz_avx2_attend_q4_0},                                                 \
+    .attend_packed = cdz_avx2_attend_packed
+
 #endif

@@ -24,13 +24,9 @@
     .n_tile = 32, .heights = {12, 8, 4}, .lane_min_rows = LANE_MIN_ROWS, .lane_min_pairs = 65,     \
     .pack_weights = {cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16},              \
     .pack_rows = cdz_avx512_pack_rows, .lane_tile = cdz_avx512_lane_tile,                          \
-    .round_bf16 = round_bf16, .quantise_x = quantise_x, .to_panel = cdz_avx2_to_panel,             \
-    .widen = {widen_f32, widen_f16, widen_bf16, CDZ_BLOCK_KERNELS(cdz_avx512_widen)}, .add = add,  \
-    .scale_norm = scale_norm, .silu_mul = silu_mul, .clamped_mul = clamped_mul, .xielu = xielu,    \
-    .activate = {gelu, gelu_tanh, relu, silu, sigmoid}, .mul = mul, .scale = scale,                \
-    .add_scaled = add_scaled, .soft_cap = soft_cap, .subtract = subtract,                          \
-    .scale_shift = scale_shift, .sum = sum, .rotate = rotate, .rotate_pairs = rotate_pairs,        \
-    .conv = conv, .recur = recur,                                                                  \
+    .quantise_x = quantise_x, .to_panel = cdz_avx2_to_panel,                                       \
+    .widen = {widen_f32, widen_f16, widen_bf16, CDZ_BLOCK_KERNELS(cdz_avx512_widen)},              \
+    CDZ_ROW_OPERATIONS, .conv = conv, .recur = recur,                                              \
     .attend = {[CDZ_F32] = cdz_avx512_attend,                                                      \
                [CDZ_F16] = cdz_avx512_attend_f16,                                                  \
                [CDZ_BF16] = cdz_avx512_attend_bf16,                                                \

@@ -152,4 +152,12 @@ static void rotate_pairs(float *x, const float *cosine, const float *sine, size_
     }
 }
 
+/* They, in the table of a set. */
+#define CDZ_ROW_OPERATIONS                                                                         \
+    .round_bf16 = round_bf16, .add = add, .scale_norm = scale_norm, .silu_mul = silu_mul,          \
+    .clamped_mul = clamped_mul, .xielu = xielu,                                                    \
+    .activate = {gelu, gelu_tanh, relu, silu, sigmoid}, .mul = mul, .scale = scale,                \
+    .add_scaled = add_scaled, .soft_cap = soft_cap, .subtract = subtract,                          \
+    .scale_shift = scale_shift, .sum = sum, .rotate = rotate, .rotate_pairs = rotate_pairs
+
 #endif
