@@ -141,4 +141,9 @@ cdz_dot_fn cdz_neon_dot_pairs;
                [CDZ_Q4_0] = cdz_avx2_attend_q4_0},                                                 \
     .attend_packed = cdz_avx2_attend_packed
 
+/* Tiles of products with int8 activations, cdz_avx2_int8 or with AVX-VNNI, and their heights (avx2_tall.h). */
+#define CDZ_AVX2_INT8(prefix)                                                                      \
+    .int8_tile = CDZ_INT8_TILES(prefix), .int8_heights = {48, 24, 16, 12, 8, 4, 2, 1},             \
+    .int8_full = 4, .int8_spare = 7
+
 #endif

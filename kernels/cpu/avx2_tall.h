@@ -35,17 +35,6 @@ typedef struct unpacked {
     __m256 d[HALVES], m[HALVES];
 } unpacked;
 
-CDZ_INLINE const uint8_t *fields_of(const uint8_t *panel, size_t half)
-{
-    return panel + 2 * PART_ROWS * half;
-}
-
-/* What follows them, of a half. */
-CDZ_INLINE const uint8_t *words_of(cdz_dtype type, const uint8_t *panel, size_t half)
-{
-    return panel + (two_fields(type) ? 64 : 32) + 4 * PART_ROWS * half;
-}
-
 CDZ_INLINE void unpack_half(cdz_dtype type, const place *at, size_t half, const factors *f,
                             unpacked *to)
 {

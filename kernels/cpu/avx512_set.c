@@ -39,12 +39,7 @@
     .dot_pairs = cdz_avx512_dot_##with, .lane_tile_pairs = cdz_avx512_lane_tile_##with
 
 #if defined(CDZ_SET_AVX512)
-const cdz_kernel_set cdz_avx512_set = {.int8_tile = CDZ_INT8_TILES(cdz_avx2_int8),
-                                       .int8_heights = {48, 24, 16, 12, 8, 4, 2, 1},
-                                       .int8_full = 4,
-                                       .int8_spare = 7,
-                                       PAIRS(pairs),
-                                       EVERYTHING_ELSE};
+const cdz_kernel_set cdz_avx512_set = {CDZ_AVX2_INT8(cdz_avx2_int8), PAIRS(pairs), EVERYTHING_ELSE};
 #endif
 #if defined(CDZ_SET_VNNI) || defined(CDZ_SET_AMX) || defined(CDZ_SET_BF16)
 /* Tall tiles take activations 128 too great. */

@@ -16,6 +16,18 @@
 
 #include "cpu/int8_types.h"
 
+/* The two-byte fields of a part of a panel. */
+CDZ_INLINE const uint8_t *fields_of(const uint8_t *panel, size_t part)
+{
+    return panel + 2 * PART_ROWS * part;
+}
+
+/* What follows them, of the part. */
+CDZ_INLINE const uint8_t *words_of(cdz_dtype type, const uint8_t *panel, size_t part)
+{
+    return panel + (two_fields(type) ? 64 : 32) + 4 * PART_ROWS * part;
+}
+
 /* A block of 32 of a part of a panel, past the two-byte fields. Of a large block's sub-block `sub`: where its weights are, a
  * word, its nibbles, its upper bits. Known only as the loop runs, so that the code is there once. */
 typedef struct place {
@@ -337,12 +349,11 @@ CDZ_INLINE void block_of_halves(cdz_dtype type, int n, const place *at, __m256 d
 CDZ_INLINE void whole_block(cdz_dtype type, int height, const uint8_t *panel, size_t part,
                             size_t asked, const activations *x, __m256 *acc)
 {
-    const uint8_t *fields = panel + 2 * PART_ROWS * part,
-                  *w = panel + (two_fields(type) ? 64 : 32) + 4 * PART_ROWS * part;
+    const uint8_t *w = words_of(type, panel, part);
     const int subs = is_large(type) ? 8 : 1, n = height / X_ROWS;
     const size_t bytes = asked / (size_t)subs;
     factors f;
-    find_factors(type, fields, w, &f);
+    find_factors(type, fields_of(panel, part), w, &f);
     for (int sub = 0; sub < subs; sub++, x += n) {
         const place at = place_of(type, w, sub);
         if (part == 0 && cdz_asks_in_panels(type, height))
@@ -361,7 +372,8 @@ CDZ_INLINE void parts_in_step(cdz_dtype type, int height, size_t from, int parts
                               size_t apart_y)
 {
     enum { PARTS = CDZ_PANEL_ROWS / PART_ROWS };
-    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS, per = cdz_dtype_block(type) / 32;
+    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS, per = cdz_dtype_block(type) / 32,
+                 asked = cdz_asks_in_panels(type, height) ? asked_of_block(type) : 0;
     const int n = height / X_ROWS;
     const activations *x = (const activations *)(const void *)t->x;
     __m256 acc[MOST_SUMS];
@@ -376,7 +388,7 @@ CDZ_INLINE void parts_in_step(cdz_dtype type, int height, size_t from, int parts
         CDZ_UNROLL
         for (int i = 0; i < parts; i++) {
             const size_t part = from + (size_t)i;
-            whole_block(type, height, w + part / PARTS * apart, part % PARTS, bytes, x, acc + i * n);
+            whole_block(type, height, w + part / PARTS * apart, part % PARTS, asked, x, acc + i * n);
         }
     }
     CDZ_UNROLL
